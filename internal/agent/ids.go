@@ -1,0 +1,45 @@
+package agent
+
+import (
+	"fmt"
+	"regexp"
+)
+
+type (
+	// OrgID names the tenant that owns a thing. It comes from the credential,
+	// never from a request body.
+	OrgID string
+	// UserID names the person or program behind a call, within an OrgID.
+	UserID string
+	// SessionID names a session within its organisation (decision 3).
+	SessionID string
+	// TurnID names a turn within its session. The client chooses it and it is
+	// the turn's idempotency key (decision 3).
+	TurnID string
+	// CallID is the provider's id of one tool call, unique within a turn.
+	CallID string
+	// ModeKey is the stable key of a mode, [a-z0-9_]+.
+	ModeKey string
+)
+
+// TurnKey is the full name of a turn; every journal row begins with it.
+type TurnKey struct {
+	Org     OrgID
+	Session SessionID
+	Turn    TurnID
+}
+
+// String renders the key for logs.
+func (k TurnKey) String() string { return fmt.Sprintf("%s/%s/%s", k.Org, k.Session, k.Turn) }
+
+var idPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
+
+// ValidID reports whether s may name a session or a turn: 1 to 128 characters of
+// [A-Za-z0-9_.-] (decision 3).
+func ValidID(s string) bool { return idPattern.MatchString(s) }
+
+// Caller is who makes a call, as its credential says.
+type Caller struct {
+	Org  OrgID
+	User UserID
+}

@@ -1,0 +1,166 @@
+package agent
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// StepKind names a transition in a turn's journal.
+type StepKind string
+
+// The kinds of journal steps, in the order in which a turn meets them.
+const (
+	StepAccepted     StepKind = "accepted"
+	StepAsked        StepKind = "asked"         // a model request, before it is sent
+	StepAnswered     StepKind = "answered"      // a model response, items raw
+	StepToolStarted  StepKind = "tool_started"  // before a server tool is dispatched
+	StepToolFinished StepKind = "tool_finished" // its result
+	StepWaiting      StepKind = "waiting"       // handed to the client
+	StepContinued    StepKind = "continued"     // the client's results
+	StepResumed      StepKind = "resumed"       // after a crash
+	StepSettled      StepKind = "settled"       // the end
+)
+
+// Step is one row of a turn's journal. The journal is the turn's only truth: the
+// events that a reader sees are a projection of it (see Events), and the reasoner
+// rebuilds its state from it. Exactly the member that belongs to Kind is set.
+type Step struct {
+	// N is 1, 2, 3 … without gaps within the turn.
+	N int `json:"-"`
+	// Kind says which member below is set.
+	Kind StepKind `json:"-"`
+	// FirstEvent is the sequence of the step's first event.
+	FirstEvent int64     `json:"-"`
+	At         time.Time `json:"-"`
+
+	Accepted     *Accepted     `json:"accepted,omitempty"`
+	Asked        *Asked        `json:"asked,omitempty"`
+	Answered     *Answered     `json:"answered,omitempty"`
+	ToolStarted  *ToolCall     `json:"toolStarted,omitempty"`
+	ToolFinished *ToolFinished `json:"toolFinished,omitempty"`
+	Waiting      *Delivery     `json:"waiting,omitempty"`
+	Continued    *Continued    `json:"continued,omitempty"`
+	Resumed      *Resumed      `json:"resumed,omitempty"`
+	Settled      *Settled      `json:"settled,omitempty"`
+}
+
+// Accepted is what the opening of a turn found worth telling.
+type Accepted struct {
+	// Warnings go into the answer's userWarnings.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Asked is a model request as it is about to be sent.
+type Asked struct {
+	// Call is the number of the model call within the turn: 1, 2, 3 …
+	Call int `json:"call"`
+	// Mode is request.Mode at this call (AGN-011 §5.3).
+	Mode            ModeKey `json:"mode"`
+	Canonical       string  `json:"canonical"`
+	CanonicalSHA256 string  `json:"canonicalSha256"`
+	// WireHead, then the items of Replayed earlier steps and NewItems, joined by
+	// commas, then WireTail, are the bytes that were posted. Kept apart so that a
+	// replayed transcript is not stored again with every call.
+	WireHead   string            `json:"wireHead"`
+	Replayed   int               `json:"replayed,omitempty"`
+	NewItems   []json.RawMessage `json:"newItems"`
+	WireTail   string            `json:"wireTail"`
+	WireSHA256 string            `json:"wireSha256"`
+}
+
+// Answered is a model response as it came in.
+type Answered struct {
+	Call       int    `json:"call"`
+	ResponseID string `json:"responseId"`
+	// Items are the output items, byte for byte.
+	Items []json.RawMessage `json:"items"`
+	Usage Usage             `json:"usage"`
+	// Deltas are the pieces in which the text was shown, one event each.
+	Deltas []string `json:"deltas,omitempty"`
+}
+
+// ToolFinished is a server tool's result and, when it changed the mode, the change.
+type ToolFinished struct {
+	Result     ToolResult  `json:"result"`
+	ModeSwitch *ModeSwitch `json:"modeSwitch,omitempty"`
+}
+
+// Delivery is an answer handed to the client.
+type Delivery struct {
+	Response json.RawMessage `json:"response"`
+	// Calls are the client tool calls, in the model's order.
+	Calls []ToolCall `json:"calls,omitempty"`
+}
+
+// Continued holds the client's results, in the order of the calls.
+type Continued struct {
+	Results []ToolResult `json:"results"`
+	SHA256  string       `json:"sha256"`
+}
+
+// Resumed tells that another process took the turn up again.
+type Resumed struct {
+	// ReplaceFrom is the sequence from which on shown text is void.
+	ReplaceFrom int64 `json:"replaceFrom"`
+}
+
+// Settled is how a turn ended.
+type Settled struct {
+	State    TurnState       `json:"state"`
+	Response json.RawMessage `json:"response,omitempty"`
+	Fault    *Fault          `json:"fault,omitempty"`
+	// Partial is text that was shown before a model call broke off and that never
+	// became an answer; it keeps its place in the stream.
+	Partial []string `json:"partial,omitempty"`
+	// Abandoned are the calls that had no result when the turn ended, closed with
+	// an explicit one so that the transcript stays valid.
+	Abandoned []ToolResult `json:"abandoned,omitempty"`
+}
+
+// Events returns what the step shows to readers, numbered from FirstEvent. A step
+// may show nothing.
+func (s Step) Events(k TurnKey) []Event {
+	var out []Event
+	add := func(e Event) {
+		e.Sequence = s.FirstEvent + int64(len(out))
+		e.SessionID, e.TurnID = k.Session, k.Turn
+		out = append(out, e)
+	}
+	switch s.Kind {
+	case StepAccepted:
+		add(Event{Type: EventTurnStarted})
+	case StepAsked:
+		add(Event{Type: EventModelRequest, Call: s.Asked.Call,
+			CanonicalSHA256: s.Asked.CanonicalSHA256, WireSHA256: s.Asked.WireSHA256})
+	case StepAnswered:
+		for _, d := range s.Answered.Deltas {
+			add(Event{Type: EventTextDelta, Text: d})
+		}
+	case StepToolStarted:
+		add(Event{Type: EventToolStarted, ToolCallID: s.ToolStarted.ID, Name: s.ToolStarted.Name})
+	case StepToolFinished:
+		r := s.ToolFinished.Result
+		ms := r.Ms
+		add(Event{Type: EventToolFinished, ToolCallID: r.CallID, Name: r.Name, Outcome: r.Code, Ms: &ms})
+		if s.ToolFinished.ModeSwitch != nil {
+			add(Event{Type: EventModeChanged, ModeSwitch: s.ToolFinished.ModeSwitch})
+		}
+	case StepWaiting:
+		add(Event{Type: EventTurnWaiting, Response: s.Waiting.Response})
+	case StepResumed:
+		add(Event{Type: EventTurnResumed, ReplaceFrom: s.Resumed.ReplaceFrom})
+	case StepSettled:
+		for _, d := range s.Settled.Partial {
+			add(Event{Type: EventTextDelta, Text: d})
+		}
+		switch s.Settled.State {
+		case TurnCompleted:
+			add(Event{Type: EventTurnCompleted, Response: s.Settled.Response})
+		case TurnFailed:
+			add(Event{Type: EventTurnFailed, Fault: s.Settled.Fault})
+		case TurnCancelled:
+			add(Event{Type: EventTurnCancelled})
+		}
+	}
+	return out
+}
