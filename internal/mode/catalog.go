@@ -1,0 +1,233 @@
+package mode
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/aptixhq/aptix/internal/agent"
+)
+
+const (
+	// maxFile is the size that a mode file may have.
+	maxFile = 256 << 10
+	// maxFiles bounds a folder that is not one of modes at all. A catalogue has
+	// tens of entries (TUL-010 §4).
+	maxFiles = 1000
+)
+
+// Catalog is the fixed set of modes that a server runs with.
+type Catalog struct {
+	modes    []Mode // default first, then by key
+	byKey    map[agent.ModeKey]int
+	warnings Problems
+}
+
+// Load reads the mode files, *.yaml and *.yml, at the root of fsys; names that begin
+// with a dot are left alone, as a shell would. Its error is a Problems that lists
+// everything that is wrong in all of them (decision 31).
+func Load(fsys fs.FS) (*Catalog, error) {
+	files, problems := read(fsys)
+	if problems.Fatal() {
+		return nil, problems
+	}
+	c := &Catalog{byKey: map[agent.ModeKey]int{}, warnings: problems}
+	for _, f := range files {
+		c.modes = append(c.modes, f.mode)
+	}
+	slices.SortFunc(c.modes, func(a, b Mode) int {
+		return cmp.Or(btoi(b.IsDefault)-btoi(a.IsDefault), cmp.Compare(a.Key, b.Key))
+	})
+	for i, m := range c.modes {
+		c.byKey[m.Key] = i
+	}
+	return c, nil
+}
+
+// Lint returns what Load finds wrong, warnings included, and the tools that a mode
+// names although the server does not have them.
+func Lint(fsys fs.FS, tools []string) Problems {
+	files, problems := read(fsys)
+	for _, f := range files {
+		for i, name := range f.mode.Tools {
+			if name != changeMode && !slices.Contains(tools, name) {
+				problems.errorf(f.name, f.tools[i], "unknown tool %q; the server tools are: %s", name, strings.Join(tools, ", "))
+			}
+		}
+	}
+	problems.sort()
+	return problems
+}
+
+// Warnings are the problems that did not stop Load.
+func (c *Catalog) Warnings() Problems { return slices.Clone(c.warnings) }
+
+// Get returns the mode with this key.
+func (c *Catalog) Get(key agent.ModeKey) (Mode, bool) {
+	i, ok := c.byKey[key]
+	if !ok {
+		return Mode{}, false
+	}
+	return c.modes[i].clone(), true
+}
+
+// Default returns the mode that stands in for one that is no longer in the
+// catalogue (decision 12).
+func (c *Catalog) Default() Mode { return c.modes[0].clone() }
+
+// All returns every mode: the default first, then by key.
+func (c *Catalog) All() []Mode {
+	all := make([]Mode, 0, len(c.modes))
+	for _, m := range c.modes {
+		all = append(all, m.clone())
+	}
+	return all
+}
+
+// Keys returns the keys of all modes in the order of All.
+func (c *Catalog) Keys() []string {
+	keys := make([]string, 0, len(c.modes))
+	for _, m := range c.modes {
+		keys = append(keys, string(m.Key))
+	}
+	return keys
+}
+
+// GetAllModes returns the summaries of all modes in the order of All (TUL-010 §2).
+func (c *Catalog) GetAllModes(ctx context.Context) ([]Summary, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	all := make([]Summary, 0, len(c.modes))
+	for _, m := range c.modes {
+		all = append(all, m.Summary())
+	}
+	return all, nil
+}
+
+// read parses every file and holds them against each other.
+func read(fsys fs.FS) ([]*file, Problems) {
+	names, problems := names(fsys)
+	var files []*file
+	for _, name := range names {
+		data, err := readFile(fsys, name)
+		if err != nil {
+			problems.errorf(name, 0, "%v", err)
+			continue
+		}
+		f := parse(name, data)
+		problems = append(problems, f.problems...)
+		files = append(files, f)
+	}
+	problems = append(problems, together(files)...)
+	if complete(files, names) {
+		problems = append(problems, whole(files)...)
+	}
+	problems.sort()
+	return files, problems
+}
+
+// names lists the mode files.
+func names(fsys fs.FS) ([]string, Problems) {
+	var problems Problems
+	entries, err := fs.ReadDir(fsys, ".")
+	if err != nil {
+		problems.errorf("", 0, "the folder of mode files cannot be read: %v", err)
+		return nil, problems
+	}
+	var names []string
+	for _, e := range entries {
+		ext := strings.ToLower(path.Ext(e.Name()))
+		if e.IsDir() || strings.HasPrefix(e.Name(), ".") || ext != ".yaml" && ext != ".yml" {
+			continue
+		}
+		names = append(names, e.Name())
+	}
+	switch {
+	case len(names) == 0:
+		problems.errorf("", 0, "there are no mode files; write one *.yaml file per mode")
+	case len(names) > maxFiles:
+		problems.errorf("", 0, "there are %d mode files; at most %d are read", len(names), maxFiles)
+		names = names[:maxFiles]
+	}
+	return names, problems
+}
+
+func readFile(fsys fs.FS, name string) (_ []byte, err error) {
+	// A link may lead to a pipe, and opening one waits for a writer.
+	if info, err := fs.Stat(fsys, name); err != nil {
+		return nil, fmt.Errorf("the file cannot be read: %w", err)
+	} else if !info.Mode().IsRegular() {
+		return nil, errors.New("this is not a regular file")
+	}
+	in, err := fsys.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("the file cannot be read: %w", err)
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("the file cannot be read: %w", err)
+	}
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("the file is larger than %d KiB; a mode needs far less", maxFile>>10)
+	}
+	return data, nil
+}
+
+// together holds the files against each other.
+func together(files []*file) Problems {
+	var problems Problems
+	keys, ids := map[string]*file{}, map[string]*file{}
+	var standard *file
+	for _, f := range files {
+		problems = append(problems, unique(keys, f, "key", string(f.mode.Key))...)
+		problems = append(problems, unique(ids, f, "id", strings.ToUpper(f.mode.ID))...)
+		switch {
+		case !f.mode.IsDefault:
+		case standard == nil:
+			standard = f
+		default:
+			problems.errorf(f.name, f.lines["isDefault"], "isDefault is true in %s as well; exactly one mode is the default", standard.name)
+		}
+	}
+	return problems
+}
+
+// unique records f as the owner of a value, or that the value has another owner.
+func unique(owners map[string]*file, f *file, member, value string) Problems {
+	var problems Problems
+	switch first := owners[value]; {
+	case value == "":
+	case first != nil:
+		problems.errorf(f.name, f.lines[member], "%s is that of %s as well; every mode has its own", member, first.name)
+	default:
+		owners[value] = f
+	}
+	return problems
+}
+
+// complete reports whether every file could be taken over: while one could not,
+// nobody can say what the catalogue as a whole lacks.
+func complete(files []*file, names []string) bool {
+	return len(names) > 0 && len(files) == len(names) &&
+		!slices.ContainsFunc(files, func(f *file) bool { return !f.parsed || f.unread["key"] || f.unread["isDefault"] })
+}
+
+// whole holds the catalogue against the rules that no single file can break.
+func whole(files []*file) Problems {
+	var problems Problems
+	if !slices.ContainsFunc(files, func(f *file) bool { return f.mode.IsDefault }) {
+		problems.errorf("", 0, "no mode is the default; set isDefault: true in exactly one file")
+	}
+	if !slices.ContainsFunc(files, func(f *file) bool { return f.mode.Key == agent.ModeGeneral }) {
+		problems.errorf("", 0, "there is no mode with key %q, in which new sessions start", agent.ModeGeneral)
+	}
+	return problems
+}
