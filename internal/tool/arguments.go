@@ -1,0 +1,100 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	infer "github.com/google/jsonschema-go/jsonschema"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// maxArguments is the size that the arguments of a server tool may have.
+const maxArguments = 1 << 20
+
+// Arguments reads the arguments of a tool into A, a struct whose fields carry json
+// tags and, in jsonschema tags, the words by which the model knows them. A field
+// without omitempty is required, and members that A lacks are refused.
+type Arguments[A any] struct {
+	// Parameters is the JSON Schema of A.
+	Parameters json.RawMessage
+	schema     *jsonschema.Schema
+}
+
+// ArgumentsOf infers the schema of A.
+func ArgumentsOf[A any]() (Arguments[A], error) {
+	var none Arguments[A]
+	inferred, err := infer.For[A](nil)
+	if err != nil {
+		return none, fmt.Errorf("infer the schema of %T: %w", *new(A), err)
+	}
+	// Once more through the writer of Schema, so that its bytes stay as they are.
+	escaped, err := json.Marshal(inferred)
+	if err != nil {
+		return none, fmt.Errorf("write the schema of %T: %w", *new(A), err)
+	}
+	raw, err := normal(escaped)
+	if err != nil {
+		return none, fmt.Errorf("write the schema of %T: %w", *new(A), err)
+	}
+	schema, err := compile(raw, goPattern)
+	if err != nil {
+		return none, fmt.Errorf("compile the schema of %T: %w", *new(A), err)
+	}
+	return Arguments[A]{Parameters: raw, schema: schema}, nil
+}
+
+// Decode reads what the model wrote; blank means no arguments. The error is for the
+// model and says what to correct.
+func (a Arguments[A]) Decode(argumentsJSON string) (A, error) {
+	var in A
+	if strings.TrimSpace(argumentsJSON) == "" {
+		argumentsJSON = "{}"
+	}
+	if len(argumentsJSON) > maxArguments {
+		return in, fmt.Errorf("the arguments are longer than %d bytes; send less", maxArguments)
+	}
+	doc, err := decode([]byte(argumentsJSON))
+	if err != nil {
+		return in, fmt.Errorf("the arguments are not valid JSON: %w; call again with one JSON object", err)
+	}
+	if err := a.schema.Validate(doc); err != nil {
+		return in, fmt.Errorf("the arguments do not fit the tool: %w; correct them and call again", unfit(err))
+	}
+	if err := jsonv2.Unmarshal([]byte(argumentsJSON), &in); err != nil {
+		return *new(A), fmt.Errorf("the arguments do not fit the tool: %w; correct them and call again", readable(err))
+	}
+	return in, nil
+}
+
+// New returns a tool that is a function of A. The schema in its definition is that
+// of A, and run is called only with arguments that fit it.
+func New[A any](d Definition, run func(ctx context.Context, ec *ExecutionContext, args A) (string, error)) (Tool, error) {
+	if len(d.Parameters) > 0 {
+		return nil, fmt.Errorf("tool %s: its parameters come from its argument type; leave them empty", d.Name)
+	}
+	args, err := ArgumentsOf[A]()
+	if err != nil {
+		return nil, fmt.Errorf("tool %s: %w", d.Name, err)
+	}
+	d.Parameters = args.Parameters
+	return typed[A]{definition: d, args: args, run: run}, nil
+}
+
+type typed[A any] struct {
+	definition Definition
+	args       Arguments[A]
+	run        func(context.Context, *ExecutionContext, A) (string, error)
+}
+
+func (t typed[A]) Definition() Definition { return t.definition }
+
+func (t typed[A]) Execute(ctx context.Context, ec *ExecutionContext, argumentsJSON string) (string, error) {
+	args, err := t.args.Decode(argumentsJSON)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", t.definition.Name, err)
+	}
+	return t.run(ctx, ec, args)
+}
