@@ -1,0 +1,134 @@
+package llm
+
+import (
+	"bytes"
+	"errors"
+	"io"
+)
+
+// errEventTooLarge tells that one event is longer than the reader takes.
+var errEventTooLarge = errors.New("an event of the stream is too large")
+
+// serverEvent is one server-sent event. Data is valid until the next call of next.
+type serverEvent struct {
+	Name string
+	Data []byte
+}
+
+// sseReader reads server-sent events as the HTML standard defines them: lines end in
+// LF, CR or CRLF, a BOM may come first, lines that begin with a colon are comments,
+// several data lines are one text, and an event that no blank line ends never was.
+type sseReader struct {
+	r   io.Reader
+	max int
+
+	buf     []byte
+	unread  []byte // the part of buf that is not read yet
+	line    []byte // a line that spans several fills of buf
+	data    []byte
+	name    []byte
+	hasData bool
+	afterCR bool // the last line ended in CR; an LF that follows belongs to it
+	begun   bool
+}
+
+func newSSEReader(r io.Reader, maxEvent int) *sseReader {
+	return &sseReader{r: r, max: maxEvent, buf: make([]byte, 16<<10)}
+}
+
+// next returns the next event, io.EOF after the last one.
+func (s *sseReader) next() (serverEvent, error) {
+	s.data, s.name, s.hasData = s.data[:0], s.name[:0], false
+	for {
+		line, err := s.nextLine()
+		if err != nil {
+			return serverEvent{}, err
+		}
+		if !s.begun {
+			s.begun = true
+			line = bytes.TrimPrefix(line, []byte("\ufeff"))
+		}
+		if len(line) > 0 {
+			if err := s.field(line); err != nil {
+				return serverEvent{}, err
+			}
+			continue
+		}
+		if s.hasData {
+			return serverEvent{Name: string(s.name), Data: s.data}, nil
+		}
+		s.name = s.name[:0]
+	}
+}
+
+func (s *sseReader) field(line []byte) error {
+	name, value, _ := bytes.Cut(line, []byte(":"))
+	value = bytes.TrimPrefix(value, []byte(" "))
+	switch string(name) {
+	case "data":
+		if len(s.data)+len(value) >= s.max {
+			return errEventTooLarge
+		}
+		if s.hasData {
+			s.data = append(s.data, '\n')
+		}
+		s.data = append(s.data, value...)
+		s.hasData = true
+	case "event":
+		s.name = append(s.name[:0], value...)
+	}
+	return nil
+}
+
+// nextLine returns the next line without its end. A last line without an end is
+// dropped with the event that it belongs to.
+func (s *sseReader) nextLine() ([]byte, error) {
+	s.line = s.line[:0]
+	for {
+		if len(s.unread) == 0 {
+			n, err := s.r.Read(s.buf)
+			if s.unread = s.buf[:n]; n == 0 {
+				if err != nil {
+					return nil, err
+				}
+				continue
+			}
+		}
+		if s.afterCR {
+			s.afterCR = false
+			if s.unread[0] == '\n' {
+				s.unread = s.unread[1:]
+				continue
+			}
+		}
+		i := lineEnd(s.unread)
+		if i < 0 {
+			if len(s.line)+len(s.unread) > s.max {
+				return nil, errEventTooLarge
+			}
+			s.line = append(s.line, s.unread...)
+			s.unread = nil
+			continue
+		}
+		s.afterCR = s.unread[i] == '\r'
+		line := s.unread[:i]
+		s.unread = s.unread[i+1:]
+		if len(s.line) == 0 {
+			return line, nil
+		}
+		s.line = append(s.line, line...)
+		return s.line, nil
+	}
+}
+
+// lineEnd returns the place of the first CR or LF, -1 when there is none.
+func lineEnd(b []byte) int {
+	lf := bytes.IndexByte(b, '\n')
+	if lf >= 0 {
+		b = b[:lf]
+	}
+	if cr := bytes.IndexByte(b, '\r'); cr >= 0 {
+		return cr
+	}
+	return lf
+}

@@ -1,0 +1,146 @@
+package llm
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+type plainEvent struct{ Name, Data string }
+
+// readAll copies every event out: the reader lends its data only.
+func readAll(r io.Reader, maxEvent int) ([]plainEvent, error) {
+	s := newSSEReader(r, maxEvent)
+	var out []plainEvent
+	for {
+		e, err := s.next()
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return out, err
+		}
+		out = append(out, plainEvent{e.Name, string(e.Data)})
+	}
+}
+
+func TestSSEReader(t *testing.T) {
+	two := []plainEvent{{"a", "1"}, {"", "2"}}
+	for name, tc := range map[string]struct {
+		in   string
+		want []plainEvent
+	}{
+		"LF":                           {"event: a\ndata: 1\n\ndata: 2\n\n", two},
+		"CR":                           {"event: a\rdata: 1\r\rdata: 2\r\r", two},
+		"CRLF":                         {"event: a\r\ndata: 1\r\n\r\ndata: 2\r\n\r\n", two},
+		"all of them":                  {"event: a\rdata: 1\n\r\ndata: 2\r\r\n", two},
+		"BOM":                          {"\ufeffevent: a\ndata: 1\n\ndata: 2\n\n", two},
+		"BOM in the middle is a field": {"data: 1\n\n\ufeffdata: 2\n\n", []plainEvent{{"", "1"}}},
+		"comments":                     {": hi\nevent: a\n:\ndata: 1\n: data: 9\n\n:\n\ndata: 2\n\n", two},
+		"no space after the colon":     {"event:a\ndata:1\n\ndata:2\n\n", two},
+		"only one space is dropped":    {"data:  1\n\n", []plainEvent{{"", " 1"}}},
+		"several data lines":           {"data: 1\ndata\ndata: 3\n\n", []plainEvent{{"", "1\n\n3"}}},
+		"empty data is an event":       {"data\n\n", []plainEvent{{"", ""}}},
+		"no data is none":              {"event: a\n\ndata: 2\n\n", []plainEvent{{"", "2"}}},
+		"the last event name counts":   {"event: b\nevent: a\ndata: 1\n\n", []plainEvent{{"a", "1"}}},
+		"other fields":                 {"id: 7\nretry: 5\nteapot\nevent: a\ndata: 1\n\n", []plainEvent{{"a", "1"}}},
+		"colons in the data":           {"data: {\"a\": \"b: c\"}\n\n", []plainEvent{{"", `{"a": "b: c"}`}}},
+		"cut in a line":                {"data: 1\n\ndata: 2", []plainEvent{{"", "1"}}},
+		"cut before the blank line":    {"data: 1\n\ndata: 2\n", []plainEvent{{"", "1"}}},
+		"nothing":                      {"", nil},
+		"blank lines":                  {"\n\r\r\n\n", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for how, r := range map[string]io.Reader{
+				"at once":      strings.NewReader(tc.in),
+				"byte by byte": iotest.OneByteReader(strings.NewReader(tc.in)),
+				"with the end": iotest.DataErrReader(strings.NewReader(tc.in)),
+			} {
+				got, err := readAll(r, 1<<10)
+				if err != nil {
+					t.Fatalf("%s: %v", how, err)
+				}
+				if d := cmp.Diff(tc.want, got); d != "" {
+					t.Errorf("%s (-want +got)\n%s", how, d)
+				}
+			}
+		})
+	}
+}
+
+func TestSSEReader_LongLinesSpanItsBuffer(t *testing.T) {
+	long := strings.Repeat("x", 100<<10)
+	got, err := readAll(strings.NewReader("data: "+long+"\r\ndata: "+long+"\r\n\r\ndata: 2\r\n\r\n"), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]plainEvent{{"", long + "\n" + long}, {"", "2"}}, got); d != "" {
+		t.Errorf("(-want +got)\n%.200s", d)
+	}
+}
+
+func TestSSEReader_BoundsAnEvent(t *testing.T) {
+	for name, in := range map[string]string{
+		"one line":            "data: " + strings.Repeat("x", 40<<10) + "\n\n",
+		"a line without end":  "data: " + strings.Repeat("x", 40<<10),
+		"many lines":          strings.Repeat("data: xxxxxxxxxxxxxxx\n", 4<<10) + "\n",
+		"many empty lines":    strings.Repeat("data\n", 40<<10) + "\n",
+		"a comment":           ":" + strings.Repeat("x", 40<<10) + "\n\n",
+		"byte by byte, again": "event: " + strings.Repeat("x", 40<<10),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := readAll(strings.NewReader(in), 20<<10); !errors.Is(err, errEventTooLarge) {
+				t.Errorf("got %v, want %v", err, errEventTooLarge)
+			}
+		})
+	}
+}
+
+func TestSSEReader_PassesErrorsOn(t *testing.T) {
+	broken := errors.New("broken")
+	_, err := readAll(io.MultiReader(strings.NewReader("data: 1\n\nda"), iotest.ErrReader(broken)), 1<<10)
+	if !errors.Is(err, broken) {
+		t.Errorf("got %v, want %v", err, broken)
+	}
+}
+
+func FuzzSSEReader(f *testing.F) {
+	f.Add("\ufeffevent: a\r\ndata: 1\r\r\ndata: 2\n\n")
+	f.Add("data\n\n:\rdata:\xff\n\r")
+	f.Fuzz(func(t *testing.T, in string) {
+		whole, err := readAll(strings.NewReader(in), 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pieces, err := readAll(iotest.OneByteReader(strings.NewReader(in)), 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(whole, pieces); d != "" {
+			t.Fatalf("what is read depends on how it arrives (-whole +pieces)\n%s", d)
+		}
+	})
+}
+
+// FuzzReducer feeds the events of a stream to the reducer as they would come in.
+func FuzzReducer(f *testing.F) {
+	f.Add("response.output_text.delta", `{"type":"response.output_text.delta","sequence_number":4,"delta":"x"}`)
+	f.Add("", `{"type":"response.completed","response":{"id":"r","status":"completed","output":[{"type":"function_call"}]}}`)
+	f.Add("error", `{"error":{"message":"\ud800"}}`)
+	f.Fuzz(func(t *testing.T, name, data string) {
+		r := reducer{c: New(Config{BaseURL: "http://h.example/v1", APIKey: "k3y"})}
+		for range 2 {
+			ev, terminal, err := r.apply(serverEvent{Name: name, Data: []byte(data)})
+			if ev.Response != nil && err == nil && (!terminal || ev.Response.Status != statusCompleted || ev.Response.ID == "") {
+				t.Fatalf("an answer that is none: %+v", ev.Response)
+			}
+			if err != nil && !errors.Is(err, errMalformed) && strings.Contains(err.Error(), "h.example") {
+				t.Fatalf("the host is named: %v", err)
+			}
+		}
+	})
+}

@@ -1,0 +1,291 @@
+package llm
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/aptixhq/aptix/internal/agent"
+)
+
+// The events of the stream that matter here; all others are ignored.
+const (
+	eventTextDelta    = "response.output_text.delta"
+	eventRefusalDelta = "response.refusal.delta"
+	eventItemDone     = "response.output_item.done"
+	eventCompleted    = "response.completed"
+	eventIncomplete   = "response.incomplete"
+	eventFailed       = "response.failed"
+	eventError        = "error"
+)
+
+// errMalformed tells that the provider sent what cannot be read.
+var errMalformed = errors.New("malformed answer")
+
+// reducer turns the events of one stream into deltas and, at the end, an answer.
+type reducer struct {
+	c *Client
+	// last is the highest sequence number applied so far.
+	last int64
+	done []doneItem
+	// in is the event at hand; its memory is used again for the next.
+	in envelope
+}
+
+type doneItem struct {
+	index int64
+	raw   json.RawMessage
+}
+
+// envelope is what is read of an event. All but its head stays raw until its type is
+// known: events of other types have members of the same names and other shapes.
+type envelope struct {
+	Type     string          `json:"type"`
+	Sequence integer         `json:"sequence_number"`
+	Index    integer         `json:"output_index"`
+	Delta    json.RawMessage `json:"delta"`
+	Item     json.RawMessage `json:"item"`
+	Response json.RawMessage `json:"response"`
+	Error    json.RawMessage `json:"error"`
+}
+
+func (e *envelope) read(data []byte) error {
+	*e = envelope{Delta: e.Delta[:0], Item: e.Item[:0], Response: e.Response[:0], Error: e.Error[:0]}
+	return json.Unmarshal(data, e)
+}
+
+// apply takes one event. It reports whether that was the terminal one; the event
+// returned may be empty. An error ends the stream too.
+func (r *reducer) apply(e serverEvent) (ev Event, terminal bool, err error) {
+	if bytes.Equal(bytes.TrimSpace(e.Data), []byte("[DONE]")) {
+		return Event{}, false, nil
+	}
+	data := validJSON(e.Data)
+	in := &r.in
+	if err := in.read(data); err != nil {
+		return Event{}, false, fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	kind := in.Type
+	if kind == "" {
+		kind = e.Name
+	}
+	if in.Type == "" && isObject(in.Error) {
+		kind = eventError
+	}
+	if r.again(kind, int64(in.Sequence)) {
+		return Event{}, false, nil
+	}
+	switch kind {
+	case eventTextDelta, eventRefusalDelta:
+		if len(in.Delta) == 0 {
+			return Event{}, false, nil
+		}
+		if err := json.Unmarshal(in.Delta, &ev.Delta); err != nil {
+			return Event{}, false, fmt.Errorf("%w: %w", errMalformed, err)
+		}
+		return ev, false, nil
+	case eventItemDone:
+		r.done = append(r.done, doneItem{int64(in.Index), bytes.Clone(in.Item)})
+		return Event{}, false, nil
+	case eventCompleted:
+		ev, err = r.settle(statusCompleted)
+		return ev, true, err
+	case eventIncomplete:
+		ev, err = r.settle(statusIncomplete)
+		return ev, true, err
+	case eventFailed:
+		ev, err = r.settle(statusFailed)
+		return ev, true, err
+	case eventError:
+		return Event{}, true, r.c.failed(errorOf(data, in.Error))
+	}
+	return Event{}, false, nil
+}
+
+// again reports whether an event was applied already. Zero is what endpoints that do
+// not count leave in every event. A terminal event is never a repetition.
+func (r *reducer) again(kind string, sequence int64) bool {
+	switch kind {
+	case eventCompleted, eventIncomplete, eventFailed, eventError:
+		return false
+	}
+	if sequence <= 0 {
+		return false
+	}
+	if sequence <= r.last {
+		return true
+	}
+	r.last = sequence
+	return false
+}
+
+// settle ends the stream with the response object of its terminal event.
+func (r *reducer) settle(how string) (Event, error) {
+	slices.SortStableFunc(r.done, func(a, b doneItem) int { return cmp.Compare(a.index, b.index) })
+	items := make([]json.RawMessage, 0, len(r.done))
+	for _, i := range r.done {
+		items = append(items, i.raw)
+	}
+	return r.c.settle(r.in.Response, items, how)
+}
+
+// The ways in which an answer can end.
+const (
+	statusCompleted  = "completed"
+	statusIncomplete = "incomplete"
+	statusFailed     = "failed"
+)
+
+// settle reads a response object and says what became of the answer. The items are
+// those that the stream has shown so far, for endpoints that leave them out of the
+// object. How says how the stream ended; it is empty for an answer that is no
+// stream, and then the object must say it itself.
+//
+// An answer that is not complete is a fault; its Response comes with it, since it
+// was paid for.
+func (c *Client) settle(raw json.RawMessage, items []json.RawMessage, how string) (Event, error) {
+	var o struct {
+		ID         string            `json:"id"`
+		Status     string            `json:"status"`
+		Output     []json.RawMessage `json:"output"`
+		Usage      *usage            `json:"usage"`
+		Error      json.RawMessage   `json:"error"`
+		Incomplete struct {
+			Reason text `json:"reason"`
+		} `json:"incomplete_details"`
+	}
+	if err := json.Unmarshal(raw, &o); err != nil {
+		return Event{}, fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	if len(o.Output) == 0 {
+		o.Output = items
+	}
+	r := &Response{ID: o.ID, Items: o.Output, Usage: o.Usage.agent(), IncompleteReason: c.clean(string(o.Incomplete.Reason))}
+	status := o.Status
+	switch {
+	case how == statusIncomplete || how == statusFailed:
+		status = how
+	case status != "":
+	case r.IncompleteReason != "":
+		status = statusIncomplete
+	case how == statusCompleted || o.Output != nil:
+		// The API's schema lets a whole document leave its status out.
+		status = statusCompleted
+	}
+	r.Status = status
+	switch {
+	case status == statusFailed || isObject(o.Error):
+		r.Status = statusFailed
+		return Event{Response: r}, c.failed(parseError(o.Error))
+	case status == statusIncomplete:
+		reason := r.IncompleteReason
+		if reason == "" {
+			reason = "no reason given"
+		}
+		return Event{Response: r}, agent.Errorf(agent.KindProviderFailed, "The provider stopped before its answer was complete: %s.", reason)
+	case status != statusCompleted:
+		return Event{}, agent.Errorf(agent.KindProviderFailed, "The provider ended its answer in a state that is no end (%s).", cmp.Or(c.clean(status), "none"))
+	}
+	if err := check(r); err != nil {
+		return Event{}, err
+	}
+	return Event{Response: r}, nil
+}
+
+// check refuses a complete answer that nobody could go on from: without an id, with
+// items that are none, with calls whose results could not be told apart.
+func check(r *Response) error {
+	if r.ID == "" {
+		return fmt.Errorf("%w: no response id", errMalformed)
+	}
+	seen := map[string]bool{}
+	for n, raw := range r.Items {
+		if !isObject(raw) {
+			return fmt.Errorf("%w: output item %d is no object", errMalformed, n)
+		}
+		switch kind := typeOf(raw); kind {
+		case itemMessage, itemFunctionCall:
+			var i item
+			if err := json.Unmarshal(raw, &i); err != nil {
+				return fmt.Errorf("%w: output item %d: %w", errMalformed, n, err)
+			}
+			if kind != itemFunctionCall {
+				continue
+			}
+			if i.CallID == "" || i.Name == "" || seen[i.CallID] {
+				return fmt.Errorf("%w: output item %d is a call without a name or an id of its own", errMalformed, n)
+			}
+			seen[i.CallID] = true
+		}
+	}
+	return nil
+}
+
+func (c *Client) failed(e providerError) error {
+	return agent.Errorf(agent.KindProviderFailed, "The provider failed%s", c.said(e))
+}
+
+// errorOf reads an error event, whose members stand at the top or in an error object.
+func errorOf(data, nested []byte) providerError {
+	if e := parseError(nested); e.Message != "" || e.Code != "" {
+		return e
+	}
+	return parseError(data)
+}
+
+type usage struct {
+	Input        integer `json:"input_tokens"`
+	Output       integer `json:"output_tokens"`
+	Total        integer `json:"total_tokens"`
+	InputDetails struct {
+		Cached integer `json:"cached_tokens"`
+	} `json:"input_tokens_details"`
+	OutputDetails struct {
+		Reasoning integer `json:"reasoning_tokens"`
+	} `json:"output_tokens_details"`
+}
+
+func (u *usage) agent() agent.Usage {
+	if u == nil {
+		return agent.Usage{}
+	}
+	out := agent.Usage{
+		InputTokens:     int64(u.Input),
+		OutputTokens:    int64(u.Output),
+		TotalTokens:     int64(u.Total),
+		CachedTokens:    int64(u.InputDetails.Cached),
+		ReasoningTokens: int64(u.OutputDetails.Reasoning),
+	}
+	if out.TotalTokens == 0 {
+		out.TotalTokens = out.InputTokens + out.OutputTokens
+	}
+	return out
+}
+
+// integer is a whole number that is not negative, or zero when something else stands
+// in its place: a wrong counter is no reason to lose an answer.
+type integer int64
+
+// UnmarshalJSON reads a number and forgives everything else.
+func (i *integer) UnmarshalJSON(b []byte) error {
+	if n, err := strconv.ParseInt(string(b), 10, 64); err == nil && n > 0 {
+		*i = integer(n)
+	}
+	return nil
+}
+
+// validJSON replaces bytes that are not UTF-8, as the standard asks of a reader of
+// events; JSON of other bytes could be neither stored nor sent back.
+func validJSON(b []byte) []byte {
+	if utf8.Valid(b) {
+		return b
+	}
+	return bytes.ToValidUTF8(b, []byte("\uFFFD"))
+}
+
+func isObject(raw []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) }

@@ -1,0 +1,279 @@
+package llm
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"mime"
+	"strings"
+
+	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/prompt"
+)
+
+// Lane holds what the wire request says beyond the canonical one, or says better.
+type Lane struct {
+	// Instructions is the mode layer, which the API forgets from one call to the
+	// next and so is sent with each (decision 27).
+	Instructions string
+	// Tools are the turn's frozen tools in the flat form; the API forgets them too
+	// (decision 26).
+	Tools []json.RawMessage
+	// ToolOutputs are the results of the previous call's tools, in the model's
+	// order (decision 25).
+	ToolOutputs []agent.ToolResult
+	Images      []agent.Image
+	// Artifacts are the turn's files; the binary ones are attached, the others
+	// stand in the canonical text.
+	Artifacts []agent.Artifact
+	// History is the transcript so far. It is sent unless the request chains to a
+	// previous response (decision 29).
+	History []json.RawMessage
+	// Chain lets the provider remember the conversation (decision 29).
+	Chain bool
+	// OmitTemperature is for models that refuse it (decision 30).
+	OmitTemperature bool
+	// FirstCall is the turn's first model call, the only one that may force a tool
+	// (decision 28).
+	FirstCall bool
+}
+
+// Wire is a request as it is posted, in parts: its bytes are Head, then the items of
+// History and New joined by commas, then Tail. In parts because the journal stores
+// New with every call and a replayed History never again.
+type Wire struct {
+	Head    string
+	New     []json.RawMessage
+	Tail    string
+	History []json.RawMessage
+}
+
+// Bytes returns the request body.
+func (w Wire) Bytes() []byte {
+	items := make([]json.RawMessage, 0, len(w.History)+len(w.New))
+	items = append(append(items, w.History...), w.New...)
+	return Assemble(w.Head, items, w.Tail)
+}
+
+// Assemble puts the parts of a request together again.
+func Assemble(head string, items []json.RawMessage, tail string) []byte {
+	n := len(head) + len(tail) + len(items)
+	for _, i := range items {
+		n += len(i)
+	}
+	b := append(make([]byte, 0, n), head...)
+	for i, item := range items {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, item...)
+	}
+	return append(b, tail...)
+}
+
+// request is everything of the body but the input items. Input is last and empty, so
+// that the body can be cut where the items belong.
+type request struct {
+	Model              string            `json:"model"`
+	Temperature        *float64          `json:"temperature,omitempty"`
+	Stream             *bool             `json:"stream,omitempty"`
+	Store              bool              `json:"store"`
+	Include            []string          `json:"include,omitempty"`
+	PreviousResponseID string            `json:"previous_response_id,omitempty"`
+	Instructions       string            `json:"instructions,omitempty"`
+	ToolChoice         *functionChoice   `json:"tool_choice,omitempty"`
+	Tools              []json.RawMessage `json:"tools,omitempty"`
+	Input              []struct{}        `json:"input"`
+}
+
+type functionChoice struct {
+	Type string `json:"type"`
+	Name string `json:"name"`
+}
+
+type message struct {
+	Type    string `json:"type"`
+	Role    string `json:"role"`
+	Content []part `json:"content"`
+}
+
+// part is an input_text, an input_image or an input_file.
+type part struct {
+	Type     string  `json:"type"`
+	Text     *string `json:"text,omitempty"`
+	Detail   string  `json:"detail,omitempty"`
+	ImageURL string  `json:"image_url,omitempty"`
+	Filename string  `json:"filename,omitempty"`
+	FileData string  `json:"file_data,omitempty"`
+}
+
+type functionOutput struct {
+	Type   string `json:"type"`
+	CallID string `json:"call_id"`
+	Output string `json:"output"`
+}
+
+// encryptedReasoning makes the provider hand out its reasoning in a form that it can
+// be given back, since it does not keep it itself.
+const encryptedReasoning = "reasoning.encrypted_content"
+
+// BuildWire says the canonical request in the words of the Responses API (decisions
+// 25 to 30). It is a pure function: the same inputs give the same bytes.
+func BuildWire(c prompt.Canonical, l Lane) Wire {
+	r := request{
+		Model:        c.Model,
+		Temperature:  c.Temperature,
+		Stream:       c.Stream,
+		Store:        l.Chain,
+		Instructions: valid(l.Instructions),
+		Tools:        objects(l.Tools),
+		Input:        []struct{}{},
+	}
+	if l.OmitTemperature {
+		r.Temperature = nil
+	}
+	if !l.Chain {
+		r.Include = []string{encryptedReasoning}
+	}
+	if l.FirstCall && c.ToolChoice != nil && attached(r.Tools, c.ToolChoice.Name) {
+		r.ToolChoice = &functionChoice{Type: "function", Name: c.ToolChoice.Name}
+	}
+	history := l.History
+	if l.Chain && c.PreviousResponseID != "" {
+		r.PreviousResponseID = c.PreviousResponseID
+		history = nil
+	}
+	const tail = "]}"
+	head, _ := bytes.CutSuffix(encode(r), []byte(tail))
+	return Wire{Head: string(head), New: items(c, l), Tail: tail, History: history}
+}
+
+// items are the input items that this call adds: the system message, the results of
+// the previous call's tools, the user message.
+func items(c prompt.Canonical, l Lane) []json.RawMessage {
+	var out []json.RawMessage
+	var user []json.RawMessage
+	for _, m := range c.Input {
+		switch m.Role {
+		case prompt.RoleSystem:
+			if parts := texts(m, l); len(parts) > 0 {
+				out = append(out, encode(message{Type: "message", Role: m.Role, Content: parts}))
+			}
+		case prompt.RoleUser:
+			if parts := userParts(m, l); len(parts) > 0 {
+				user = append(user, encode(message{Type: "message", Role: m.Role, Content: parts}))
+			}
+		}
+	}
+	for _, r := range l.ToolOutputs {
+		out = append(out, encode(functionOutput{Type: "function_call_output", CallID: string(r.CallID), Output: output(r)}))
+	}
+	return append(out, user...)
+}
+
+// userParts are the parts of the user message; none when it says nothing beyond its
+// header, as on a continuation, which must not tell the model to start over
+// (decisions 22, 25).
+func userParts(m prompt.Message, l Lane) []part {
+	parts := texts(m, l)
+	header := prompt.Message{Role: m.Role, Content: m.Content[:min(1, len(m.Content))]}
+	said := len(parts) > 1 || !header.HeaderOnly()
+	for _, i := range l.Images {
+		parts = append(parts, part{Type: "input_image", Detail: "auto", ImageURL: dataURL(i.MimeType, i.DataBase64)})
+		said = true
+	}
+	for _, a := range l.Artifacts {
+		data, text := prompt.ArtifactData(a)
+		if text {
+			continue
+		}
+		parts = append(parts, part{Type: "input_file", Filename: valid(a.FileName),
+			FileData: dataURL(a.MimeType, base64.StdEncoding.EncodeToString(data))})
+		said = true
+	}
+	if !said {
+		return nil
+	}
+	return parts
+}
+
+// texts are the text parts of a message. Empty ones, which say nothing, are left
+// out, and so is the block of tool results when they go out as items of their own.
+func texts(m prompt.Message, l Lane) []part {
+	var out []part
+	for i, c := range m.Content {
+		if c.Text == "" {
+			continue
+		}
+		if i > 0 && m.Role == prompt.RoleUser && len(l.ToolOutputs) > 0 && strings.HasPrefix(c.Text, prompt.ToolResultsHeader+"\n") {
+			continue
+		}
+		out = append(out, part{Type: "input_text", Text: &c.Text})
+	}
+	return out
+}
+
+// output is what the model reads as the result of a call: the tool's own text, or an
+// object with the error of one that failed (decision 25).
+func output(r agent.ToolResult) string {
+	if r.Err == "" && (r.Code == "" || r.Code == agent.OutcomeOK) {
+		return valid(r.Result)
+	}
+	text := r.Err
+	if text == "" {
+		text = r.Result
+	}
+	return string(encode(struct {
+		Error string `json:"error"`
+	}{valid(text)}))
+}
+
+// dataURL renders data that is already base64.
+func dataURL(mimeType, data string) string {
+	kind, _, err := mime.ParseMediaType(mimeType)
+	if err != nil {
+		kind = "application/octet-stream"
+	}
+	if strings.ContainsAny(data, "\r\n") || len(data)%4 != 0 {
+		if raw, err := prompt.DecodeBase64(data); err == nil {
+			data = base64.StdEncoding.EncodeToString(raw)
+		}
+	}
+	return "data:" + kind + ";base64," + valid(data)
+}
+
+// objects keeps the tools that are JSON objects, so that none can break the body.
+func objects(tools []json.RawMessage) []json.RawMessage {
+	var out []json.RawMessage
+	for _, t := range tools {
+		if json.Valid(t) && bytes.HasPrefix(bytes.TrimSpace(t), []byte("{")) {
+			out = append(out, validJSON(t))
+		}
+	}
+	return out
+}
+
+// attached reports whether a function of that name is among the tools.
+func attached(tools []json.RawMessage, name string) bool {
+	for _, t := range tools {
+		var f functionChoice
+		if err := json.Unmarshal(t, &f); err == nil && f.Type == "function" && f.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// encode writes v as JSON without HTML escapes. All that is encoded here is made of
+// strings, booleans, finite numbers and JSON that was checked, so it cannot fail.
+func encode(v any) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

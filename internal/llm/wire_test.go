@@ -1,0 +1,345 @@
+package llm_test
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/llm"
+	"github.com/aptixhq/aptix/internal/llm/wirecheck"
+	"github.com/aptixhq/aptix/internal/prompt"
+	"github.com/aptixhq/aptix/internal/prove"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+const readFile = `{"type":"function","name":"read_file","description":"<b> & co","parameters":{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]},"strict":false}`
+
+func ptr[T any](v T) *T { return &v }
+
+// first is the first call of a session's first turn, with everything in it.
+func first() (prompt.Input, llm.Lane) {
+	in := prompt.Input{
+		Context: agent.ConversationContext{Model: "gpt-5-mini", System: "You are Aptix.", Temperature: ptr(0.2)},
+		Request: prompt.Request{
+			Mode: "general", Instruction: "Why does <main> fail? \"ü\u2028\"", SystemPrompt: "Answer briefly.",
+			ToolsJSON: "[" + readFile + "]", ToolChoiceName: "read_file",
+			Artifacts: []agent.Artifact{
+				{RelativePath: "a.go", FileName: "a.go", Contents: "package a\n", Origin: "ide", Language: "go"},
+				{RelativePath: "b.pdf", FileName: "b.pdf", Contents: "JVBERgD/", Origin: "user", MimeType: "application/pdf", Encoding: "base64"},
+			},
+			Images: []agent.Image{{ID: "i1", MimeType: "image/png", DataBase64: "iVBORw=="}},
+		},
+		RAGContextBlock:        "[CONTEXT]\n1. docs/a.md\n",
+		ToolUsageMetadataBlock: "<<<APTIX_SERVER_TOOL_USAGE_METADATA_BEGIN>>>",
+		Stream:                 ptr(true),
+	}
+	return in, llm.Lane{
+		Instructions: "Current mode: general", Tools: raw(readFile), FirstCall: true,
+		Images: in.Request.Images, Artifacts: in.Request.Artifacts,
+	}
+}
+
+// second is the call that follows it with the results of two tools.
+func second() (prompt.Input, llm.Lane) {
+	results := []agent.ToolResult{
+		{CallID: "call_1", Name: "read_file", Result: `{"text":"<ok>"}`, Code: agent.OutcomeOK},
+		{CallID: "call_2", Name: "read_file", Err: "file \"x\" not found", Code: agent.OutcomeError},
+	}
+	data, _ := json.Marshal(results)
+	in, l := first()
+	in.Request = prompt.Request{Mode: "general", ResponseContinuationID: "resp_1", ToolsJSON: in.Request.ToolsJSON,
+		ToolChoiceName: "read_file", ToolResultsJSON: string(data)}
+	in.RAGContextBlock = ""
+	l.FirstCall, l.Images, l.Artifacts, l.ToolOutputs = false, nil, nil, results
+	return in, l
+}
+
+func TestBuildWire_GoldenBytes(t *testing.T) {
+	in, l := first()
+	sent := llm.BuildWire(prompt.Build(in), l).New
+	in2, l2 := second()
+	l2.History = append(append(l2.History, sent...), raw(itemText, itemCall, strings.Replace(itemCall, "call_1", "call_2", 1))...)
+	l2Chained := l2
+	l2Chained.Chain = true
+	for name, w := range map[string]llm.Wire{
+		"initial":              llm.BuildWire(prompt.Build(in), l),
+		"continuation_replay":  llm.BuildWire(prompt.Build(in2), l2),
+		"continuation_chained": llm.BuildWire(prompt.Build(in2), l2Chained),
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join("testdata", "wire_"+name+".json")
+			got := string(w.Bytes())
+			wirecheck.Check(t, []byte(got))
+			if *update {
+				if err := os.WriteFile(file, []byte(got+"\n"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want(t, got, strings.TrimSuffix(string(data), "\n"))
+		})
+	}
+}
+
+func TestBuildWire_SameInputsSameBytes(t *testing.T) {
+	in, l := first()
+	a, b := llm.BuildWire(prompt.Build(in), l), llm.BuildWire(prompt.Build(in), l)
+	want(t, a, b)
+	want(t, string(llm.Assemble(a.Head, append(a.History, a.New...), a.Tail)), string(a.Bytes()))
+}
+
+// body is a request as the tests look at it.
+type body struct {
+	Model              string            `json:"model"`
+	Temperature        *float64          `json:"temperature"`
+	Stream             *bool             `json:"stream"`
+	Store              *bool             `json:"store"`
+	Include            []string          `json:"include"`
+	PreviousResponseID string            `json:"previous_response_id"`
+	Instructions       *string           `json:"instructions"`
+	ToolChoice         json.RawMessage   `json:"tool_choice"`
+	Tools              []json.RawMessage `json:"tools"`
+	Input              []struct {
+		Type    string `json:"type"`
+		Role    string `json:"role"`
+		CallID  string `json:"call_id"`
+		Output  string `json:"output"`
+		Content []struct {
+			Type     string `json:"type"`
+			Text     string `json:"text"`
+			ImageURL string `json:"image_url"`
+			Filename string `json:"filename"`
+			FileData string `json:"file_data"`
+		} `json:"content"`
+	} `json:"input"`
+}
+
+func build(t *testing.T, in prompt.Input, l llm.Lane) body {
+	t.Helper()
+	data := llm.BuildWire(prompt.Build(in), l).Bytes()
+	wirecheck.Check(t, data)
+	var b body
+	if err := json.Unmarshal(data, &b); err != nil {
+		t.Fatalf("%v\n%s", err, data)
+	}
+	return b
+}
+
+// shape names the items of a request in short.
+func (b body) shape() []string {
+	var out []string
+	for _, i := range b.Input {
+		switch {
+		case i.Role != "":
+			var parts []string
+			for _, c := range i.Content {
+				parts = append(parts, strings.TrimPrefix(c.Type, "input_"))
+			}
+			out = append(out, i.Role+":"+strings.Join(parts, "+"))
+		case i.CallID != "":
+			out = append(out, i.Type+":"+i.CallID)
+		default:
+			out = append(out, i.Type)
+		}
+	}
+	return out
+}
+
+func TestBuildWire_Temperature(t *testing.T) {
+	in, l := first()
+	want(t, build(t, in, l).Temperature, ptr(0.2))
+	l.OmitTemperature = true
+	want(t, build(t, in, l).Temperature, (*float64)(nil))
+}
+
+func TestBuildWire_StreamAsInTheCanonicalRequest(t *testing.T) {
+	prove.Rule(t, "AGN003-7-b")
+	in, l := first()
+	for _, stream := range []*bool{nil, ptr(false), ptr(true)} {
+		in.Stream = stream
+		want(t, build(t, in, l).Stream, stream)
+	}
+}
+
+func TestBuildWire_ToolChoiceOnTheFirstCallAndOnlyOfAnAttachedTool(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*prompt.Input, *llm.Lane)
+		want   string
+	}{
+		"first call":      {func(*prompt.Input, *llm.Lane) {}, `{"type":"function","name":"read_file"}`},
+		"later call":      {func(_ *prompt.Input, l *llm.Lane) { l.FirstCall = false }, ""},
+		"no such tool":    {func(in *prompt.Input, _ *llm.Lane) { in.Request.ToolChoiceName = "read" }, ""},
+		"no tools at all": {func(_ *prompt.Input, l *llm.Lane) { l.Tools = nil }, ""},
+		"not asked for":   {func(in *prompt.Input, _ *llm.Lane) { in.Request.ToolChoiceName = "" }, ""},
+		"a continuation": {func(in *prompt.Input, _ *llm.Lane) { in.Request.ResponseContinuationID = "resp_1" },
+			`{"type":"function","name":"read_file"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in, l := first()
+			tc.change(&in, &l)
+			want(t, string(build(t, in, l).ToolChoice), tc.want)
+		})
+	}
+}
+
+func TestBuildWire_ToolsAndInstructionsOnEveryCall(t *testing.T) {
+	in, l := first()
+	in2, l2 := second()
+	for _, b := range []body{build(t, in, l), build(t, in2, l2)} {
+		want(t, len(b.Tools), 1)
+		want(t, string(b.Tools[0]), readFile)
+		want(t, b.Instructions, ptr("Current mode: general"))
+	}
+	l.Instructions, l.Tools = "", raw(`"no object"`, `{"cut`, " "+readFile)
+	b := build(t, in, l)
+	want(t, b.Instructions, (*string)(nil))
+	want(t, len(b.Tools), 1)
+	l.Tools = nil
+	if data := llm.BuildWire(prompt.Build(in), l).Head; strings.Contains(data, `"tools"`) {
+		t.Errorf("no tools, but %s", data)
+	}
+}
+
+func TestBuildWire_Continuity(t *testing.T) {
+	history := raw(itemText)
+	for name, tc := range map[string]struct {
+		chain     bool
+		id        string
+		wantStore bool
+		wantID    string
+		wantShape []string
+		include   []string
+	}{
+		"replay, initial":       {false, "", false, "", []string{"assistant:output_text", "system:text", "user:text"}, []string{"reasoning.encrypted_content"}},
+		"replay, continuation":  {false, "resp_1", false, "", []string{"assistant:output_text", "user:text"}, []string{"reasoning.encrypted_content"}},
+		"chained, initial":      {true, "", true, "", []string{"assistant:output_text", "system:text", "user:text"}, nil},
+		"chained, continuation": {true, "resp_1", true, "resp_1", []string{"user:text"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := build(t, prompt.Input{Context: agent.ConversationContext{Model: "m", System: "S"},
+				Request: prompt.Request{Mode: "general", Instruction: "x", ResponseContinuationID: tc.id}},
+				llm.Lane{Chain: tc.chain, History: history})
+			want(t, b.Store, &tc.wantStore)
+			want(t, b.PreviousResponseID, tc.wantID)
+			want(t, b.shape(), tc.wantShape)
+			want(t, b.Include, tc.include)
+		})
+	}
+}
+
+func TestBuildWire_HistoryIsSentByteForByte(t *testing.T) {
+	odd := `{ "type":"message", "role" : "assistant","content":[{"type":"output_text","text":"\u003c<\/>","annotations":[],"logprobs":[]}],"id":"m","status":"completed" }`
+	w := llm.BuildWire(prompt.Build(prompt.Input{Context: agent.ConversationContext{Model: "m"}, Request: prompt.Request{Mode: "general", Instruction: "x"}}),
+		llm.Lane{History: raw(odd, itemCall)})
+	wirecheck.Check(t, append([]byte{}, w.Bytes()...))
+	if !strings.Contains(string(w.Bytes()), `"input":[`+odd+`,`+itemCall+`,{`) {
+		t.Errorf("the history is not in %s", w.Bytes())
+	}
+}
+
+func TestBuildWire_Items(t *testing.T) {
+	results := []agent.ToolResult{{CallID: "call_2", Result: "b", Code: agent.OutcomeOK}, {CallID: "call_1", Result: "a", Code: agent.OutcomeOK}}
+	data, _ := json.Marshal(results)
+	for name, tc := range map[string]struct {
+		req  prompt.Request
+		rag  string
+		lane llm.Lane
+		want []string
+	}{
+		"an empty boot prompt says nothing": {prompt.Request{Instruction: "x"}, "", llm.Lane{}, []string{"user:text"}},
+		"results in call order, no user message": {prompt.Request{ResponseContinuationID: "r", ToolResultsJSON: string(data)}, "", llm.Lane{ToolOutputs: results},
+			[]string{"function_call_output:call_2", "function_call_output:call_1"}},
+		"results and context": {prompt.Request{ResponseContinuationID: "r", ToolResultsJSON: string(data)}, "[CONTEXT]\n1\n", llm.Lane{ToolOutputs: results},
+			[]string{"function_call_output:call_2", "function_call_output:call_1", "user:text+text"}},
+		"results as text when no item carries them": {prompt.Request{ResponseContinuationID: "r", ToolResultsJSON: string(data)}, "", llm.Lane{},
+			[]string{"user:text+text"}},
+		"an instruction that looks like results": {prompt.Request{Instruction: "[TOOL_RESULTS]\n"}, "", llm.Lane{ToolOutputs: results},
+			[]string{"function_call_output:call_2", "function_call_output:call_1", "user:text"}},
+		"nothing to say": {prompt.Request{ResponseContinuationID: "r"}, "", llm.Lane{}, nil},
+		"pictures and files": {prompt.Request{ResponseContinuationID: "r"}, "", llm.Lane{
+			Images:    []agent.Image{{ID: "i", MimeType: "image/png", DataBase64: "AA=="}},
+			Artifacts: []agent.Artifact{{FileName: "a", Contents: "text"}, {FileName: "b", Contents: "AP8=", Encoding: "base64"}},
+		}, []string{"user:text+image+file"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.req.Mode = "general"
+			b := build(t, prompt.Input{Context: agent.ConversationContext{Model: "m"}, Request: tc.req, RAGContextBlock: tc.rag}, tc.lane)
+			want(t, b.shape(), tc.want)
+		})
+	}
+}
+
+func TestBuildWire_OutputOfATool(t *testing.T) {
+	for name, tc := range map[string]struct {
+		result agent.ToolResult
+		want   string
+	}{
+		"a result":              {agent.ToolResult{Result: `{"a":"<b>"}`, Code: agent.OutcomeOK}, `{"a":"<b>"}`},
+		"an empty one":          {agent.ToolResult{Code: agent.OutcomeOK}, ""},
+		"no outcome":            {agent.ToolResult{Result: "x"}, "x"},
+		"an error":              {agent.ToolResult{Err: "no <file> \"x\"", Code: agent.OutcomeError}, `{"error":"no <file> \"x\""}`},
+		"an error, no outcome":  {agent.ToolResult{Err: "no"}, `{"error":"no"}`},
+		"a failure that speaks": {agent.ToolResult{Result: "half", Code: agent.OutcomeCancelled}, `{"error":"half"}`},
+		"bytes":                 {agent.ToolResult{Result: "\xff", Code: agent.OutcomeOK}, "\uFFFD"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.result.CallID = "call_1"
+			b := build(t, prompt.Input{Context: agent.ConversationContext{Model: "m"}, Request: prompt.Request{Mode: "general", ResponseContinuationID: "r"}},
+				llm.Lane{ToolOutputs: []agent.ToolResult{tc.result}})
+			want(t, b.Input[0].Output, tc.want)
+		})
+	}
+}
+
+func TestBuildWire_DataURLs(t *testing.T) {
+	b := build(t, prompt.Input{Context: agent.ConversationContext{Model: "m"}, Request: prompt.Request{Mode: "general", Instruction: "x"}}, llm.Lane{
+		Images: []agent.Image{{MimeType: "image/PNG", DataBase64: "AA=="}, {MimeType: "a,b\"", DataBase64: "AA"}},
+		Artifacts: []agent.Artifact{
+			{FileName: "b.pdf", MimeType: "application/pdf", Contents: "AP8", Encoding: "base64"},
+			{FileName: "c", Contents: "AP8=", Encoding: "base64"},
+		},
+	})
+	var got []string
+	for _, c := range b.Input[0].Content[1:] {
+		got = append(got, c.ImageURL+c.Filename+" "+c.FileData)
+	}
+	want(t, got, []string{
+		"data:image/png;base64,AA== ", "data:application/octet-stream;base64,AA== ",
+		"b.pdf data:application/pdf;base64,AP8=", "c data:application/octet-stream;base64,AP8=",
+	})
+}
+
+func TestBuildWire_OfARequestThatBuildCannotMake(t *testing.T) {
+	w := llm.BuildWire(prompt.Canonical{Input: []prompt.Message{{Role: "user"}, {Role: "other"}}}, llm.Lane{})
+	want(t, len(w.New), 0)
+	want(t, json.Valid(w.Bytes()), true)
+}
+
+func FuzzBuildWire(f *testing.F) {
+	f.Add("general", "do", "S", "[{}]", `[{"toolCallId":"c"}]`, "resp_1", "i", "image/png", "AA==")
+	f.Add("", "\xff", "", "[", "", "", "\u2028", ";", "\r\n\xff")
+	f.Fuzz(func(t *testing.T, mode, instruction, system, tools, results, id, instructions, mime, data string) {
+		c := prompt.Build(prompt.Input{
+			Context: agent.ConversationContext{Model: "m", System: system},
+			Request: prompt.Request{Mode: agent.ModeKey(mode), Instruction: instruction, ResponseContinuationID: id, ToolsJSON: tools, ToolResultsJSON: results},
+		})
+		l := llm.Lane{Instructions: instructions, Tools: raw(tools), Chain: len(id)%2 == 0,
+			ToolOutputs: []agent.ToolResult{{CallID: agent.CallID(id), Result: results, Err: system}},
+			Images:      []agent.Image{{MimeType: mime, DataBase64: data}},
+			Artifacts:   []agent.Artifact{{FileName: mime, Contents: data, MimeType: mime, Encoding: "base64"}}}
+		if b := llm.BuildWire(c, l).Bytes(); !json.Valid(b) || string(b) != string(llm.BuildWire(c, l).Bytes()) {
+			t.Fatalf("not JSON or not stable: %q", b)
+		}
+		if !json.Valid(c.JSON()) {
+			t.Fatalf("not JSON: %q", c.JSON())
+		}
+	})
+}
