@@ -1,0 +1,48 @@
+-- name: InsertTurn :one
+INSERT INTO turns (org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream,
+  response, fault, continuation_sha256, deadline, created_at, updated_at)
+VALUES (@org, @session_id, @turn_id, @ordinal, @user_id, @state, @request, @body_sha256, @mode, @tools, @stream,
+  @response, @fault, @continuation_sha256, @deadline, @created_at, @updated_at)
+RETURNING *;
+
+-- name: Turn :one
+SELECT * FROM turns WHERE org = @org AND session_id = @session_id AND turn_id = @turn_id;
+
+-- name: Turns :many
+SELECT * FROM turns
+WHERE org = @org AND session_id = @session_id AND ordinal > @ordinal
+ORDER BY ordinal
+LIMIT @size;
+
+-- name: ActiveTurn :one
+SELECT turn_id FROM turns
+WHERE org = @org AND session_id = @session_id AND state IN ('accepted', 'running', 'waiting');
+
+-- Where the turn stands: its state and its newest step.
+-- name: Position :one
+SELECT t.state, CAST(coalesce((SELECT max(s.n) FROM steps AS s
+  WHERE s.org = t.org AND s.session_id = t.session_id AND s.turn_id = t.turn_id), 0) AS INTEGER) AS newest_step
+FROM turns AS t WHERE t.org = @org AND t.session_id = @session_id AND t.turn_id = @turn_id;
+
+-- The condition on the state makes a late writer lose, whatever it has read.
+-- name: MoveTurn :execrows
+UPDATE turns SET state = @state,
+  response = coalesce(sqlc.narg('response'), response),
+  fault = coalesce(sqlc.narg('fault'), fault),
+  continuation_sha256 = coalesce(sqlc.narg('continuation_sha256'), continuation_sha256),
+  deadline = coalesce(sqlc.narg('deadline'), deadline),
+  updated_at = @updated_at
+WHERE org = @org AND session_id = @session_id AND turn_id = @turn_id AND state = @from_state;
+
+-- The sweeps. The first condition on the state names the index turns_active, which
+-- holds a row per active turn and no others.
+-- name: Unfinished :many
+SELECT org, session_id, turn_id FROM turns
+WHERE state IN ('accepted', 'running', 'waiting') AND state <> 'waiting'
+ORDER BY created_at;
+
+-- name: Expired :many
+SELECT org, session_id, turn_id FROM turns
+WHERE state IN ('accepted', 'running', 'waiting') AND state = 'waiting' AND deadline > 0 AND deadline < @now
+ORDER BY deadline
+LIMIT @size;

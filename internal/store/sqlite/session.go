@@ -1,0 +1,158 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/store"
+	"github.com/aptixhq/aptix/internal/store/sqlite/db"
+)
+
+// CreateSession stores a new session with the mode it starts in (AGN-011 §3.1). It
+// begins at version 1 and without turns, whatever the argument says. It returns
+// store.ErrExists when the organisation has a session with this id.
+func (s *Store) CreateSession(ctx context.Context, sess agent.Session) error {
+	return s.write(ctx, fmt.Sprintf("create session %s/%s", sess.Org, sess.ID), func(ctx context.Context, q *db.Queries) error {
+		return s.insertSession(ctx, q, sess)
+	})
+}
+
+// Session returns a session: the authoritative store of the current mode
+// (AGN-011 §3.2).
+func (s *Store) Session(ctx context.Context, org agent.OrgID, id agent.SessionID) (agent.Session, error) {
+	row, err := findSession(ctx, s.read, org, id)
+	if err != nil {
+		return agent.Session{}, explain(fmt.Sprintf("read session %s/%s", org, id), err)
+	}
+	return fromRow(row), nil
+}
+
+const sessionList = "sessions"
+
+// Sessions returns a page of the organisation's sessions, newest first, and the
+// cursor of the next page, which is empty on the last one.
+func (s *Store) Sessions(ctx context.Context, org agent.OrgID, page store.Page) ([]agent.Session, string, error) {
+	after, err := page.After(sessionList, 2)
+	if err != nil {
+		return nil, "", err
+	}
+	from := db.SessionsParams{Org: org, CreatedAt: math.MaxInt64, Size: int64(page.Size()) + 1}
+	if after != nil {
+		if from.CreatedAt, err = strconv.ParseInt(after[0], 10, 64); err != nil {
+			return nil, "", store.BadCursor(err)
+		}
+		from.SessionID = agent.SessionID(after[1])
+	}
+	rows, err := s.read.Sessions(ctx, from)
+	if err != nil {
+		return nil, "", explain(fmt.Sprintf("list the sessions of %s", org), err)
+	}
+	rows, next := cut(rows, page, func(r db.Session) string {
+		return store.Cursor(sessionList, strconv.FormatInt(r.CreatedAt, 10), string(r.SessionID))
+	})
+	return convert(rows, fromRow), next, nil
+}
+
+// DeleteSession erases a session and everything under it: turns, journal, mode
+// history, and the contents that no other session uses.
+func (s *Store) DeleteSession(ctx context.Context, org agent.OrgID, id agent.SessionID) error {
+	return s.write(ctx, fmt.Sprintf("erase session %s/%s", org, id), func(ctx context.Context, q *db.Queries) error {
+		// Contents first: once the turns are gone, nothing says whose they were.
+		if err := q.DeleteOwnBlobs(ctx, db.DeleteOwnBlobsParams{Org: org, SessionID: id}); err != nil {
+			return err
+		}
+		n, err := q.DeleteSession(ctx, db.DeleteSessionParams{Org: org, SessionID: id})
+		if err == nil && n == 0 {
+			return noSession(id)
+		}
+		return err
+	})
+}
+
+// SetTools replaces the client tools of a session and moves its version
+// (decision 5).
+func (s *Store) SetTools(ctx context.Context, org agent.OrgID, id agent.SessionID, tools json.RawMessage) error {
+	return s.write(ctx, fmt.Sprintf("set the tools of session %s/%s", org, id), func(ctx context.Context, q *db.Queries) error {
+		n, err := q.SetTools(ctx, db.SetToolsParams{Org: org, SessionID: id, ClientTools: tools, UpdatedAt: micros(s.now())})
+		if err == nil && n == 0 {
+			return noSession(id)
+		}
+		return err
+	})
+}
+
+func (s *Store) insertSession(ctx context.Context, q *db.Queries, sess agent.Session) error {
+	created := s.stamp(sess.CreatedAt)
+	n, err := q.InsertSession(ctx, db.InsertSessionParams{
+		Org:                 sess.Org,
+		SessionID:           sess.ID,
+		CreatedBy:           sess.CreatedBy,
+		Mode:                sess.Mode,
+		SystemPrompt:        sess.SystemPrompt,
+		ClientTools:         sess.ClientTools,
+		AgentContext:        sess.AgentContext,
+		ConversationContext: sess.ConversationContext,
+		SolutionContext:     sess.SolutionContext,
+		Concurrency:         sess.Concurrency,
+		LastResponseID:      sess.LastResponseID,
+		CreatedAt:           created,
+		UpdatedAt:           created,
+	})
+	if err == nil && n == 0 {
+		return store.ErrExists
+	}
+	return err
+}
+
+// findSession returns the row, or the fault that says it is not there.
+func findSession(ctx context.Context, q *db.Queries, org agent.OrgID, id agent.SessionID) (db.Session, error) {
+	row, err := q.Session(ctx, db.SessionParams{Org: org, SessionID: id})
+	if errors.Is(err, sql.ErrNoRows) {
+		return row, noSession(id)
+	}
+	return row, err
+}
+
+func fromRow(r db.Session) agent.Session {
+	return agent.Session{
+		Org:                 r.Org,
+		ID:                  r.SessionID,
+		CreatedBy:           r.CreatedBy,
+		Mode:                r.Mode,
+		Version:             r.Version,
+		SystemPrompt:        r.SystemPrompt,
+		ClientTools:         r.ClientTools,
+		AgentContext:        r.AgentContext,
+		ConversationContext: r.ConversationContext,
+		SolutionContext:     r.SolutionContext,
+		Concurrency:         r.Concurrency,
+		LastResponseID:      r.LastResponseID,
+		Turns:               r.Turns,
+		CreatedAt:           instant(r.CreatedAt),
+		UpdatedAt:           instant(r.UpdatedAt),
+	}
+}
+
+// cut takes the rows of a page, of which one more was read than it holds, and
+// returns those that belong to it with the cursor of the next page.
+func cut[R any](rows []R, page store.Page, cursor func(R) string) ([]R, string) {
+	if len(rows) <= page.Size() {
+		return rows, ""
+	}
+	rows = rows[:page.Size()]
+	return rows, cursor(rows[len(rows)-1])
+}
+
+func convert[R, T any](rows []R, one func(R) T) []T {
+	out := make([]T, 0, len(rows))
+	for _, r := range rows {
+		out = append(out, one(r))
+	}
+	return out
+}

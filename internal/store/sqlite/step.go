@@ -1,0 +1,180 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/store"
+	"github.com/aptixhq/aptix/internal/store/sqlite/db"
+)
+
+// AppendSteps writes one transition of a turn, in one transaction. It returns
+// store.ErrState when the turn is not in one of the states it may come from, or
+// when the steps do not follow the newest one: then somebody else has moved it.
+func (s *Store) AppendSteps(ctx context.Context, a store.Append) error {
+	k := a.Key
+	doing := fmt.Sprintf("append to turn %s", k)
+	steps, err := encodeSteps(k, a.Steps)
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	fault, err := encodeFault(a.Fault)
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return s.write(ctx, doing, func(ctx context.Context, q *db.Queries) error {
+		at, err := q.Position(ctx, db.PositionParams{Org: k.Org, SessionID: k.Session, TurnID: k.Turn})
+		if errors.Is(err, sql.ErrNoRows) {
+			return noTurn(k)
+		}
+		if err != nil {
+			return err
+		}
+		updated := s.updated(steps)
+		if err := moveTurn(ctx, q, a, at.State, fault, updated); err != nil {
+			return err
+		}
+		if err := insertSteps(ctx, q, at.NewestStep, steps); err != nil {
+			return err
+		}
+		if a.LastResponseID == nil {
+			return nil
+		}
+		return q.SetLastResponse(ctx, db.SetLastResponseParams{
+			Org: k.Org, SessionID: k.Session, LastResponseID: *a.LastResponseID, UpdatedAt: updated})
+	})
+}
+
+// moveTurn updates the turn's row, provided that it is still in a state from which
+// that is allowed.
+func moveTurn(ctx context.Context, q *db.Queries, a store.Append, state agent.TurnState, fault []byte, updated int64) error {
+	from := a.From
+	if len(from) == 0 {
+		from = store.Active()
+	}
+	if !slices.Contains(from, state) {
+		return fmt.Errorf("%w: it is %s, not one of %v", store.ErrState, state, from)
+	}
+	move := db.MoveTurnParams{
+		Org:       a.Key.Org,
+		SessionID: a.Key.Session,
+		TurnID:    a.Key.Turn,
+		FromState: state,
+		State:     a.State,
+		Response:  a.Response,
+		Fault:     fault,
+		UpdatedAt: updated,
+	}
+	if a.State == "" {
+		move.State = state
+	}
+	if a.ContinuationSHA256 != "" {
+		move.ContinuationSHA256 = &a.ContinuationSHA256
+	}
+	if !a.Deadline.IsZero() {
+		deadline := micros(a.Deadline)
+		move.Deadline = &deadline
+	}
+	n, err := q.MoveTurn(ctx, move)
+	if err == nil && n == 0 {
+		return store.ErrState
+	}
+	return err
+}
+
+// Steps returns the journal of a turn.
+func (s *Store) Steps(ctx context.Context, k agent.TurnKey) ([]agent.Step, error) {
+	doing := fmt.Sprintf("read the journal of turn %s", k)
+	rows, err := s.read.Steps(ctx, db.StepsParams{Org: k.Org, SessionID: k.Session, TurnID: k.Turn})
+	if err != nil {
+		return nil, explain(doing, err)
+	}
+	if len(rows) == 0 {
+		if _, err := s.Turn(ctx, k); err != nil {
+			return nil, err
+		}
+	}
+	steps := make([]agent.Step, 0, len(rows))
+	for _, r := range rows {
+		step := agent.Step{N: int(r.N), Kind: r.Kind, FirstEvent: r.FirstEvent, At: instant(r.At)}
+		if step, err = store.DecodeStep(step, r.Data, r.Items); err != nil {
+			return nil, explain(doing, err)
+		}
+		steps = append(steps, step)
+	}
+	return steps, nil
+}
+
+// Transcript returns what the model has seen and said in the completed turns of a
+// session, raw and in order. A beforeOrdinal other than 0 stops before the turn
+// with that ordinal, which gives the transcript as it was when that turn began.
+func (s *Store) Transcript(ctx context.Context, org agent.OrgID, id agent.SessionID, beforeOrdinal int64) ([]json.RawMessage, error) {
+	doing := fmt.Sprintf("read the transcript of session %s/%s", org, id)
+	if beforeOrdinal == 0 {
+		beforeOrdinal = math.MaxInt64
+	}
+	rows, err := s.read.Transcript(ctx, db.TranscriptParams{Org: org, SessionID: id, BeforeOrdinal: beforeOrdinal})
+	if err != nil {
+		return nil, explain(doing, err)
+	}
+	var t store.Transcript
+	for _, r := range rows {
+		if err := t.Add(r.Kind, r.Items); err != nil {
+			return nil, explain(doing, err)
+		}
+	}
+	return t.Items(), nil
+}
+
+// encodeSteps brings the steps into their stored form before the writer is asked,
+// so that it has nothing to do but write.
+func encodeSteps(k agent.TurnKey, steps []agent.Step) ([]db.InsertStepParams, error) {
+	rows := make([]db.InsertStepParams, 0, len(steps))
+	for _, step := range steps {
+		data, items, err := store.EncodeStep(step)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, db.InsertStepParams{
+			Org:        k.Org,
+			SessionID:  k.Session,
+			TurnID:     k.Turn,
+			N:          int64(step.N),
+			Kind:       step.Kind,
+			FirstEvent: step.FirstEvent,
+			At:         micros(step.At),
+			Data:       data,
+			Items:      items,
+		})
+	}
+	return rows, nil
+}
+
+// insertSteps appends to the journal, whose newest step is given. Numbers that do
+// not follow on come from a writer that has missed something.
+func insertSteps(ctx context.Context, q *db.Queries, newest int64, steps []db.InsertStepParams) error {
+	for _, step := range steps {
+		newest++
+		if step.N != newest {
+			return fmt.Errorf("%w: its next step is %d, not %d", store.ErrState, newest, step.N)
+		}
+		if err := q.InsertStep(ctx, step); err != nil {
+			return fmt.Errorf("step %d: %w", step.N, err)
+		}
+	}
+	return nil
+}
+
+// updated is when a transition happened: the time of its last step.
+func (s *Store) updated(steps []db.InsertStepParams) int64 {
+	if len(steps) > 0 && steps[len(steps)-1].At != 0 {
+		return steps[len(steps)-1].At
+	}
+	return micros(s.now())
+}

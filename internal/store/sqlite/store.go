@@ -1,0 +1,146 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/aptixhq/aptix/internal/store/sqlite/db"
+)
+
+// Store is an open data file. Its methods may be called from many goroutines.
+type Store struct {
+	path    string
+	log     *slog.Logger
+	now     func() time.Time
+	lock    *fileLock
+	writing *sql.DB // one connection, used by writer alone once the store is open
+	writer  *writer
+	pool    *sql.DB // connections that cannot write
+	read    *db.Queries
+
+	closing  sync.Once
+	closeErr error
+}
+
+// Open opens the data file at path, makes it and its folder when they are not
+// there, and brings its schema up to date. It fails when another process has the
+// file open as its server, when the file belongs to another program, and when a
+// newer Aptix has written it. A nil log is silent.
+func Open(ctx context.Context, path string, log *slog.Logger) (_ *Store, err error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	path, lock, err := claim(path)
+	if err != nil {
+		return nil, fmt.Errorf("open the data file: %w", err)
+	}
+	s := &Store{path: path, log: log, now: time.Now, lock: lock}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("open %s: %w", path, err), s.Close())
+		}
+	}()
+
+	s.writing, err = sql.Open("sqlite", dsn(path, forWriting))
+	if err != nil {
+		return nil, err
+	}
+	s.writing.SetMaxOpenConns(1)
+	if err := s.identify(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.migrate(ctx); err != nil {
+		return nil, err
+	}
+	if s.writer, err = newWriter(ctx, s.writing); err != nil {
+		return nil, err
+	}
+
+	// The readers come last: only now does the file have its tables.
+	s.pool, err = sql.Open("sqlite", dsn(path, forReading))
+	if err != nil {
+		return nil, err
+	}
+	readers := max(4, runtime.GOMAXPROCS(0))
+	s.pool.SetMaxOpenConns(readers)
+	s.pool.SetMaxIdleConns(readers)
+	if s.read, err = db.Prepare(ctx, s.pool); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close finishes the write that is under way, refuses the ones that wait, folds
+// the log into the data file and gives the file free. It returns when all that is
+// done; calling it again does nothing.
+func (s *Store) Close() error {
+	s.closing.Do(func() {
+		var errs []error
+		if s.writer != nil {
+			errs = append(errs, s.writer.close())
+		}
+		if s.read != nil {
+			errs = append(errs, s.read.Close())
+		}
+		if s.pool != nil {
+			errs = append(errs, s.pool.Close())
+		}
+		if s.writer != nil {
+			// Without readers nothing holds the log, so it can be emptied.
+			if _, err := s.writing.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
+				errs = append(errs, fmt.Errorf("checkpoint: %w", err))
+			}
+		}
+		if s.writing != nil {
+			errs = append(errs, s.writing.Close())
+		}
+		// Last: the file is free only when nothing of it is open any more.
+		errs = append(errs, s.lock.release())
+		if err := errors.Join(errs...); err != nil {
+			s.closeErr = fmt.Errorf("close %s: %w", s.path, err)
+		}
+	})
+	return s.closeErr
+}
+
+// Ping reports whether the file can be read.
+func (s *Store) Ping(ctx context.Context) error {
+	if err := s.pool.PingContext(ctx); err != nil {
+		return fmt.Errorf("ping %s: %w", s.path, err)
+	}
+	return nil
+}
+
+// write runs one unit of writing. Either all of it is durable or nothing is.
+func (s *Store) write(ctx context.Context, doing string, run unit) error {
+	return explain(doing, s.writer.do(ctx, run))
+}
+
+// micros is how the file keeps a time.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+func instant(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}
+
+// stamp is micros, with the present for a time that nobody set.
+func (s *Store) stamp(t time.Time) int64 {
+	if t.IsZero() {
+		t = s.now()
+	}
+	return micros(t)
+}

@@ -1,0 +1,236 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/store"
+	"github.com/aptixhq/aptix/internal/store/sqlite/db"
+)
+
+// OpenTurn makes a user turn durable, in one transaction with its session when
+// that is new, the latched solution context (AGN-034 §4.5), the contents that it
+// names and its first steps. It returns the session and the turn as they are
+// stored.
+//
+// In this order it refuses with store.ErrExists a turn that is there already, with
+// *store.ActiveError a turn of a busy session, and with store.ErrVersion one that
+// was prepared from another version of the session. A session that is not there
+// and not given is agent.KindNotFound.
+func (s *Store) OpenTurn(ctx context.Context, n store.NewTurn) (agent.Session, agent.Turn, error) {
+	k := n.Turn.Key
+	doing := fmt.Sprintf("open turn %s", k)
+	if n.Session != nil && (n.Session.Org != k.Org || n.Session.ID != k.Session) {
+		return agent.Session{}, agent.Turn{}, fmt.Errorf("%s: the new session is %s/%s", doing, n.Session.Org, n.Session.ID)
+	}
+	steps, err := encodeSteps(k, n.Steps)
+	if err != nil {
+		return agent.Session{}, agent.Turn{}, fmt.Errorf("%s: %w", doing, err)
+	}
+	fault, err := encodeFault(n.Turn.Fault)
+	if err != nil {
+		return agent.Session{}, agent.Turn{}, fmt.Errorf("%s: %w", doing, err)
+	}
+
+	var sess db.Session
+	var row db.Turn
+	err = s.write(ctx, doing, func(ctx context.Context, q *db.Queries) (err error) {
+		if err := s.admit(ctx, q, n); err != nil {
+			return err
+		}
+		created := s.stamp(n.Turn.CreatedAt)
+		sess, err = q.CountTurn(ctx, db.CountTurnParams{
+			Org: k.Org, SessionID: k.Session, SolutionContext: n.SolutionContext, UpdatedAt: created})
+		if err != nil {
+			return err
+		}
+		row, err = q.InsertTurn(ctx, insertTurn(n.Turn, fault, sess.Turns, created))
+		if err != nil {
+			return err
+		}
+		if err := insertBlobs(ctx, q, k, n.Blobs, created); err != nil {
+			return err
+		}
+		return insertSteps(ctx, q, 0, steps)
+	})
+	if err != nil {
+		return agent.Session{}, agent.Turn{}, err
+	}
+	turn, err := fromTurnRow(row)
+	return fromRow(sess), turn, err
+}
+
+// admit makes sure that the session is there, free, and as the turn expects it.
+func (s *Store) admit(ctx context.Context, q *db.Queries, n store.NewTurn) error {
+	k := n.Turn.Key
+	sess, err := q.Session(ctx, db.SessionParams{Org: k.Org, SessionID: k.Session})
+	switch {
+	case errors.Is(err, sql.ErrNoRows) && n.SessionVersion != 0:
+		return fmt.Errorf("%w: it was erased", store.ErrVersion)
+	case errors.Is(err, sql.ErrNoRows) && n.Session == nil:
+		return noSession(k.Session)
+	case errors.Is(err, sql.ErrNoRows):
+		return s.insertSession(ctx, q, *n.Session)
+	case err != nil:
+		return err
+	}
+
+	// A repeated turn is told first: to it, the active turn may be itself.
+	_, err = q.Position(ctx, db.PositionParams{Org: k.Org, SessionID: k.Session, TurnID: k.Turn})
+	if err == nil {
+		return store.ErrExists
+	}
+	if !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	active, err := q.ActiveTurn(ctx, db.ActiveTurnParams{Org: k.Org, SessionID: k.Session})
+	if err == nil {
+		return &store.ActiveError{Turn: active}
+	}
+	if !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	if sess.Version != n.SessionVersion {
+		return fmt.Errorf("%w: it is at version %d, not %d", store.ErrVersion, sess.Version, n.SessionVersion)
+	}
+	return nil
+}
+
+// Turn returns a turn.
+func (s *Store) Turn(ctx context.Context, k agent.TurnKey) (agent.Turn, error) {
+	doing := fmt.Sprintf("read turn %s", k)
+	row, err := s.read.Turn(ctx, db.TurnParams{Org: k.Org, SessionID: k.Session, TurnID: k.Turn})
+	if errors.Is(err, sql.ErrNoRows) {
+		err = noTurn(k)
+	}
+	if err != nil {
+		return agent.Turn{}, explain(doing, err)
+	}
+	turn, err := fromTurnRow(row)
+	return turn, explain(doing, err)
+}
+
+const turnList = "turns"
+
+// Turns returns a page of the session's turns, oldest first, and the cursor of the
+// next page, which is empty on the last one.
+func (s *Store) Turns(ctx context.Context, org agent.OrgID, id agent.SessionID, page store.Page) ([]agent.Turn, string, error) {
+	after, err := afterNumber(page, turnList)
+	if err != nil {
+		return nil, "", err
+	}
+	doing := fmt.Sprintf("list the turns of session %s/%s", org, id)
+	if _, err := findSession(ctx, s.read, org, id); err != nil {
+		return nil, "", explain(doing, err)
+	}
+	rows, err := s.read.Turns(ctx, db.TurnsParams{Org: org, SessionID: id, Ordinal: after, Size: int64(page.Size()) + 1})
+	if err != nil {
+		return nil, "", explain(doing, err)
+	}
+	rows, next := cut(rows, page, func(r db.Turn) string {
+		return store.Cursor(turnList, strconv.FormatInt(r.Ordinal, 10))
+	})
+	turns := make([]agent.Turn, 0, len(rows))
+	for _, r := range rows {
+		turn, err := fromTurnRow(r)
+		if err != nil {
+			return nil, "", explain(doing, err)
+		}
+		turns = append(turns, turn)
+	}
+	return turns, next, nil
+}
+
+// Unfinished returns the turns that were accepted or running, of every session:
+// when nothing runs yet, those that the process before left behind.
+func (s *Store) Unfinished(ctx context.Context) ([]agent.TurnKey, error) {
+	rows, err := s.read.Unfinished(ctx)
+	if err != nil {
+		return nil, explain("list the unfinished turns", err)
+	}
+	return convert(rows, func(r db.UnfinishedRow) agent.TurnKey {
+		return agent.TurnKey{Org: r.Org, Session: r.SessionID, Turn: r.TurnID}
+	}), nil
+}
+
+// maxExpired bounds a sweep; the next one finds the rest.
+const maxExpired = 1000
+
+// Expired returns waiting turns whose deadline is over, the longest overdue first.
+func (s *Store) Expired(ctx context.Context, now time.Time) ([]agent.TurnKey, error) {
+	rows, err := s.read.Expired(ctx, db.ExpiredParams{Now: micros(now), Size: maxExpired})
+	if err != nil {
+		return nil, explain("list the expired turns", err)
+	}
+	return convert(rows, func(r db.ExpiredRow) agent.TurnKey {
+		return agent.TurnKey{Org: r.Org, Session: r.SessionID, Turn: r.TurnID}
+	}), nil
+}
+
+func insertTurn(t agent.Turn, fault []byte, ordinal, created int64) db.InsertTurnParams {
+	state := t.State
+	if state == "" {
+		state = agent.TurnAccepted
+	}
+	return db.InsertTurnParams{
+		Org:                t.Key.Org,
+		SessionID:          t.Key.Session,
+		TurnID:             t.Key.Turn,
+		Ordinal:            ordinal,
+		UserID:             t.User,
+		State:              state,
+		Request:            t.Request,
+		BodySHA256:         t.BodySHA256,
+		Mode:               t.Mode,
+		Tools:              t.Tools,
+		Stream:             t.Stream,
+		Response:           t.Response,
+		Fault:              fault,
+		ContinuationSHA256: t.ContinuationSHA256,
+		Deadline:           micros(t.Deadline),
+		CreatedAt:          created,
+		UpdatedAt:          created,
+	}
+}
+
+func fromTurnRow(r db.Turn) (agent.Turn, error) {
+	t := agent.Turn{
+		Key:                agent.TurnKey{Org: r.Org, Session: r.SessionID, Turn: r.TurnID},
+		User:               r.UserID,
+		Ordinal:            r.Ordinal,
+		State:              r.State,
+		Request:            r.Request,
+		BodySHA256:         r.BodySHA256,
+		Mode:               r.Mode,
+		Tools:              r.Tools,
+		Stream:             r.Stream,
+		Response:           r.Response,
+		ContinuationSHA256: r.ContinuationSHA256,
+		Deadline:           instant(r.Deadline),
+		CreatedAt:          instant(r.CreatedAt),
+		UpdatedAt:          instant(r.UpdatedAt),
+	}
+	if len(r.Fault) > 0 {
+		if err := json.Unmarshal(r.Fault, &t.Fault); err != nil {
+			return agent.Turn{}, fmt.Errorf("decode the fault of turn %s: %w", t.Key, err)
+		}
+	}
+	return t, nil
+}
+
+func encodeFault(f *agent.Fault) ([]byte, error) {
+	if f == nil {
+		return nil, nil
+	}
+	data, err := json.Marshal(f)
+	if err != nil {
+		return nil, fmt.Errorf("encode the fault: %w", err)
+	}
+	return data, nil
+}

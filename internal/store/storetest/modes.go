@@ -1,0 +1,160 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/prove"
+	"github.com/aptixhq/aptix/internal/store"
+)
+
+func modeTests() []test {
+	return []test{
+		{"ChangeIsInSessionAndHistory", changeMode},
+		{"EveryChangeHasARow", everyChange},
+		{"SameModeMakesNoRow", sameMode},
+		{"RepeatedCallIsAnsweredFromHistory", repeatedCall},
+		{"HistoryIsOldestFirst", historyPages},
+	}
+}
+
+func changeMode(t *testing.T, d *data) {
+	prove.Rule(t, "AGN011-3.2-a", "AGN011-3.2-c", "AGN011-3.2-d", "AGN011-3.2-e", "AGN011-3.2-f",
+		"AGN011-3.2-g", "AGN011-3.2-h")
+	create(t, d, newSession("s1"))
+	ch := agent.ModeChange{
+		Org: org, Session: "s1", Mode: "ddr_authoring", Reason: "The user wants to write a DDR.", At: at(3),
+		User: "ann", Actor: agent.ActorModel, Turn: "t1", Call: "call_1", Branch: true,
+	}
+	sess, got, stands, err := d.ChangeMode(t.Context(), ch)
+	if err != nil || !stands {
+		t.Fatalf("ChangeMode: stands %v, error %v", stands, err)
+	}
+	want := ch
+	want.Sequence, want.Previous, want.At = 1, agent.ModeGeneral, at(3).UTC()
+	same(t, "change", got, want)
+	if sess.Mode != "ddr_authoring" || sess.Version != 2 || !sess.UpdatedAt.Equal(at(3)) {
+		t.Errorf("got mode %s, version %d, updated %s", sess.Mode, sess.Version, sess.UpdatedAt)
+	}
+
+	d.reopen(t)
+	same(t, "session", session(t, d, "s1"), sess)
+	same(t, "history", history(t, d, "s1"), []agent.ModeChange{want})
+}
+
+func everyChange(t *testing.T, d *data) {
+	prove.Rule(t, "AGN011-5.7-e", "AGN011-3.2-c")
+	create(t, d, newSession("s1"))
+	path := []agent.ModeKey{"ddr_authoring", "workflow_authoring", "ddr_authoring", agent.ModeGeneral}
+	for i, mode := range path {
+		ch := agent.ModeChange{Org: org, Session: "s1", Mode: mode, Reason: fmt.Sprint("reason ", i), At: at(i), Actor: agent.ActorUser}
+		if _, _, stands, err := d.ChangeMode(t.Context(), ch); err != nil || !stands {
+			t.Fatalf("change %d: stands %v, error %v", i, stands, err)
+		}
+	}
+	rows := history(t, d, "s1")
+	if len(rows) != len(path) {
+		t.Fatalf("got %d rows, want %d", len(rows), len(path))
+	}
+	checkChain(t, session(t, d, "s1"), rows)
+	for i, row := range rows {
+		if row.Mode != path[i] || row.Reason != fmt.Sprint("reason ", i) {
+			t.Errorf("row %d is to %s because of %q", i, row.Mode, row.Reason)
+		}
+	}
+}
+
+// checkChain checks what holds of any history: numbers without gaps, each change
+// from the mode before it, the newest to the session's mode, and one version each.
+func checkChain(t *testing.T, sess agent.Session, rows []agent.ModeChange) {
+	t.Helper()
+	mode := agent.ModeGeneral
+	for i, row := range rows {
+		if row.Sequence != int64(i)+1 {
+			t.Errorf("row %d has sequence %d", i, row.Sequence)
+		}
+		if row.Previous != mode {
+			t.Errorf("row %d comes from %s, want %s", i, row.Previous, mode)
+		}
+		if row.Mode == row.Previous {
+			t.Errorf("row %d changes nothing", i)
+		}
+		mode = row.Mode
+	}
+	if sess.Mode != mode {
+		t.Errorf("the session's mode is %s, the newest row's %s", sess.Mode, mode)
+	}
+	if want := int64(len(rows)) + 1; sess.Version != want {
+		t.Errorf("the session's version is %d, want %d", sess.Version, want)
+	}
+}
+
+func sameMode(t *testing.T, d *data) {
+	create(t, d, newSession("s1"))
+	before := session(t, d, "s1")
+	ch := agent.ModeChange{Org: org, Session: "s1", Mode: agent.ModeGeneral, Reason: "r", At: at(3), Turn: "t1", Call: "call_1"}
+	sess, got, stands, err := d.ChangeMode(t.Context(), ch)
+	if err != nil || stands {
+		t.Fatalf("stands %v, error %v; want a success that makes no row", stands, err)
+	}
+	if got.Previous != agent.ModeGeneral || got.Mode != agent.ModeGeneral || got.Sequence != 0 {
+		t.Errorf("got change %+v", got)
+	}
+	same(t, "session", sess, before)
+	same(t, "stored session", session(t, d, "s1"), before)
+	same(t, "history", history(t, d, "s1"), []agent.ModeChange{})
+}
+
+func repeatedCall(t *testing.T, d *data) {
+	create(t, d, newSession("s1"))
+	ctx := t.Context()
+	ch := agent.ModeChange{Org: org, Session: "s1", Mode: "ddr_authoring", Reason: "r", At: at(1), Actor: agent.ActorModel, Turn: "t1", Call: "call_1"}
+	_, first, _, err := d.ChangeMode(ctx, ch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := agent.ModeChange{Org: org, Session: "s1", Mode: agent.ModeGeneral, Reason: "no", At: at(2), Actor: agent.ActorUser}
+	if _, _, _, err := d.ChangeMode(ctx, back); err != nil {
+		t.Fatal(err)
+	}
+	d.reopen(t)
+
+	// The turn resumes after a crash and runs its call again, later. The user's
+	// own change stays.
+	ch.At = at(9)
+	sess, again, stands, err := d.ChangeMode(ctx, ch)
+	if err != nil || !stands {
+		t.Fatalf("stands %v, error %v", stands, err)
+	}
+	same(t, "change", again, first)
+	if sess.Mode != agent.ModeGeneral {
+		t.Errorf("mode is %s, want the user's", sess.Mode)
+	}
+	checkChain(t, session(t, d, "s1"), history(t, d, "s1"))
+
+	// The same call id in another turn is another call.
+	ch.Turn = "t2"
+	if _, other, stands, err := d.ChangeMode(ctx, ch); err != nil || !stands || other.Sequence != 3 {
+		t.Errorf("got row %d, stands %v, error %v; want row 3", other.Sequence, stands, err)
+	}
+}
+
+func historyPages(t *testing.T, d *data) {
+	create(t, d, newSession("s1"))
+	for i := range 5 {
+		ch := agent.ModeChange{Org: org, Session: "s1", Mode: agent.ModeKey(fmt.Sprint("mode_", i)), Reason: "r", At: at(-i)}
+		if _, _, _, err := d.ChangeMode(t.Context(), ch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, size := range []int{1, 2, 5} {
+		rows, _ := collect(t, size, func(p store.Page) ([]agent.ModeChange, string, error) {
+			return d.ModeHistory(t.Context(), org, "s1", p)
+		})
+		if len(rows) != 5 {
+			t.Errorf("got %d rows in pages of %d, want 5", len(rows), size)
+		}
+		checkChain(t, session(t, d, "s1"), rows)
+	}
+}

@@ -1,0 +1,228 @@
+// Package storetest is the behaviour suite of the store: what every keeper of the
+// journal does, whatever it is built on. A keeper's tests call Run; what only it
+// can do (its file, its locks, its plans) it tests itself.
+//
+// In a turn the package has no part. It is where "the stores behave alike" is a
+// fact.
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/store"
+)
+
+// Store is everything that a keeper of the journal does. Its users declare what
+// they need of it; only this suite needs it all.
+type Store interface {
+	CreateSession(context.Context, agent.Session) error
+	Session(context.Context, agent.OrgID, agent.SessionID) (agent.Session, error)
+	Sessions(context.Context, agent.OrgID, store.Page) ([]agent.Session, string, error)
+	DeleteSession(context.Context, agent.OrgID, agent.SessionID) error
+	SetTools(context.Context, agent.OrgID, agent.SessionID, json.RawMessage) error
+	ChangeMode(context.Context, agent.ModeChange) (agent.Session, agent.ModeChange, bool, error)
+	ModeHistory(context.Context, agent.OrgID, agent.SessionID, store.Page) ([]agent.ModeChange, string, error)
+	OpenTurn(context.Context, store.NewTurn) (agent.Session, agent.Turn, error)
+	Turn(context.Context, agent.TurnKey) (agent.Turn, error)
+	Turns(context.Context, agent.OrgID, agent.SessionID, store.Page) ([]agent.Turn, string, error)
+	AppendSteps(context.Context, store.Append) error
+	Steps(context.Context, agent.TurnKey) ([]agent.Step, error)
+	Transcript(context.Context, agent.OrgID, agent.SessionID, int64) ([]json.RawMessage, error)
+	Unfinished(context.Context) ([]agent.TurnKey, error)
+	Expired(context.Context, time.Time) ([]agent.TurnKey, error)
+	Blob(context.Context, agent.OrgID, string) ([]byte, error)
+	Ping(context.Context) error
+	Close() error
+}
+
+// Run runs the suite. fresh makes new, empty data and returns how to open it; the
+// suite opens it again, after it has closed it, to see what is durable.
+func Run(t *testing.T, fresh func(t *testing.T) (open func() Store)) {
+	for _, group := range []struct {
+		name  string
+		tests []test
+	}{
+		{"Session", sessionTests()},
+		{"Mode", modeTests()},
+		{"Turn", turnTests()},
+		{"Step", stepTests()},
+		{"Transcript", transcriptTests()},
+		{"Blob", blobTests()},
+		{"Concurrency", concurrencyTests()},
+	} {
+		t.Run(group.name, func(t *testing.T) {
+			for _, tt := range group.tests {
+				t.Run(tt.name, func(t *testing.T) {
+					t.Parallel()
+					open := fresh(t)
+					d := &data{Store: open(), open: open}
+					t.Cleanup(func() {
+						if err := d.Close(); err != nil {
+							t.Errorf("close the store: %v", err)
+						}
+					})
+					tt.run(t, d)
+				})
+			}
+		})
+	}
+}
+
+type test struct {
+	name string
+	run  func(*testing.T, *data)
+}
+
+// data is an open store that can be closed and opened again.
+type data struct {
+	Store
+	open func() Store
+}
+
+// reopen closes the store and opens the same data again.
+func (d *data) reopen(t *testing.T) {
+	t.Helper()
+	if err := d.Close(); err != nil {
+		t.Fatalf("close the store: %v", err)
+	}
+	d.Store = d.open()
+}
+
+const (
+	org      = agent.OrgID("acme")
+	otherOrg = agent.OrgID("globex")
+)
+
+// start is when the suite's time begins. It is not UTC, which what comes back is.
+var start = time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.FixedZone("CET", 3600))
+
+func at(minutes int) time.Time { return start.Add(time.Duration(minutes) * time.Minute) }
+
+func newSession(id agent.SessionID) agent.Session {
+	return agent.Session{
+		Org: org, ID: id, CreatedBy: "ann", Mode: agent.ModeGeneral, Concurrency: agent.ConcurrencyReject,
+		CreatedAt: start,
+	}
+}
+
+func key(session agent.SessionID, turn agent.TurnID) agent.TurnKey {
+	return agent.TurnKey{Org: org, Session: session, Turn: turn}
+}
+
+// userTurn is a turn as the pipeline opens it, against the given version of the
+// session; version 0 brings the session along.
+func userTurn(k agent.TurnKey, version int64) store.NewTurn {
+	n := store.NewTurn{
+		SessionVersion: version,
+		Turn: agent.Turn{
+			Key: k, User: "ann", Request: json.RawMessage(`{"instruction":"hi"}`), BodySHA256: "b1",
+			Mode: agent.ModeGeneral, Tools: json.RawMessage(`[]`), Deadline: at(10), CreatedAt: at(1),
+		},
+		Steps: []agent.Step{{N: 1, Kind: agent.StepAccepted, FirstEvent: 1, At: at(1)}},
+	}
+	if version == 0 {
+		sess := newSession(k.Session)
+		sess.Org = k.Org
+		n.Session = &sess
+	}
+	return n
+}
+
+func create(t *testing.T, s Store, sess agent.Session) {
+	t.Helper()
+	if err := s.CreateSession(t.Context(), sess); err != nil {
+		t.Fatalf("CreateSession: %v", err)
+	}
+}
+
+func openTurn(t *testing.T, s Store, n store.NewTurn) (agent.Session, agent.Turn) {
+	t.Helper()
+	sess, turn, err := s.OpenTurn(t.Context(), n)
+	if err != nil {
+		t.Fatalf("OpenTurn: %v", err)
+	}
+	return sess, turn
+}
+
+func appendSteps(t *testing.T, s Store, a store.Append) {
+	t.Helper()
+	if err := s.AppendSteps(t.Context(), a); err != nil {
+		t.Fatalf("AppendSteps: %v", err)
+	}
+}
+
+func session(t *testing.T, s Store, id agent.SessionID) agent.Session {
+	t.Helper()
+	sess, err := s.Session(t.Context(), org, id)
+	if err != nil {
+		t.Fatalf("Session: %v", err)
+	}
+	return sess
+}
+
+func readTurn(t *testing.T, s Store, k agent.TurnKey) agent.Turn {
+	t.Helper()
+	turn, err := s.Turn(t.Context(), k)
+	if err != nil {
+		t.Fatalf("Turn: %v", err)
+	}
+	return turn
+}
+
+func history(t *testing.T, s Store, id agent.SessionID) []agent.ModeChange {
+	t.Helper()
+	rows, _, err := s.ModeHistory(t.Context(), org, id, store.Page{Limit: store.MaxLimit})
+	if err != nil {
+		t.Fatalf("ModeHistory: %v", err)
+	}
+	return rows
+}
+
+// settle completes a turn that has the given number of steps.
+func settle(t *testing.T, s Store, k agent.TurnKey, steps int) {
+	t.Helper()
+	appendSteps(t, s, store.Append{Key: k, State: agent.TurnCompleted, Steps: []agent.Step{
+		{N: steps + 1, Kind: agent.StepSettled, FirstEvent: int64(steps) + 1, At: at(5),
+			Settled: &agent.Settled{State: agent.TurnCompleted}},
+	}})
+}
+
+func wantKind(t *testing.T, err error, kind agent.Kind) {
+	t.Helper()
+	if got := agent.KindOf(err); err == nil || got != kind {
+		t.Errorf("got error %v of kind %s, want kind %s", err, got, kind)
+	}
+}
+
+func same[T any](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s differs (-want +got):\n%s", what, diff)
+	}
+}
+
+// collect reads a whole list in pages of the given size.
+func collect[T any](t *testing.T, size int, list func(store.Page) ([]T, string, error)) (all []T, pages int) {
+	t.Helper()
+	page := store.Page{Limit: size}
+	for {
+		rows, next, err := list(page)
+		if err != nil {
+			t.Fatalf("page %d: %v", pages+1, err)
+		}
+		if len(rows) > size {
+			t.Fatalf("page %d has %d rows, want at most %d", pages+1, len(rows), size)
+		}
+		all, pages = append(all, rows...), pages+1
+		if next == "" {
+			return all, pages
+		}
+		page.Cursor = next
+	}
+}

@@ -1,0 +1,57 @@
+package store
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/aptixhq/aptix/internal/agent"
+)
+
+// NewTurn is a user turn as it becomes durable: with everything in it, in one
+// transaction, or not at all.
+type NewTurn struct {
+	// Session is created in the same transaction when it does not exist; nil means
+	// that it must.
+	Session *agent.Session
+	// SessionVersion is the version of the session that Turn.Mode and Turn.Tools
+	// were computed from, 0 when there was none. A session at another version
+	// refuses the turn with ErrVersion: between reading it and opening the turn
+	// its mode or its tools were changed, and a turn must not run with the old
+	// ones (AGN-011 §3.3).
+	SessionVersion int64
+	// Turn is the turn; its Ordinal is assigned, its State defaults to accepted.
+	Turn agent.Turn
+	// SolutionContext replaces the session's latched text; nil leaves it as it is
+	// (AGN-034 §4.5).
+	SolutionContext *string
+	// Blobs are the contents that Turn.Request names by hash.
+	Blobs []agent.Blob
+	// Steps begin the journal: 1, 2, 3 …
+	Steps []agent.Step
+}
+
+// Append is one transition of a turn: the steps, the new state and what goes with
+// it are written in one transaction, or not at all.
+type Append struct {
+	Key   agent.TurnKey
+	Steps []agent.Step
+	// State is the new state; "" leaves it.
+	State agent.TurnState
+	// From lists the states in which this transition is allowed; a turn in another
+	// one refuses it with ErrState. Empty means every state but the terminal ones:
+	// the journal of a turn that is over is closed.
+	From []agent.TurnState
+	// The members below replace what the turn holds when they are set.
+	Response           json.RawMessage
+	Fault              *agent.Fault
+	ContinuationSHA256 string
+	Deadline           time.Time
+	// LastResponseID, when set, becomes the session's: the settling of a completed
+	// turn and the next turn's starting point cannot fall apart.
+	LastResponseID *string
+}
+
+// Active are the states in which a turn holds its session.
+func Active() []agent.TurnState {
+	return []agent.TurnState{agent.TurnAccepted, agent.TurnRunning, agent.TurnWaiting}
+}
