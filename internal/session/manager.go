@@ -1,0 +1,201 @@
+// Package session owns sessions and the only path on which a session's mode is
+// written (AGN-011 §3). A turn begins here: its session is prepared or loaded and
+// its mode normalised; agent_change_mode and the user's own mode switch end here.
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/contract"
+	"github.com/aptixhq/aptix/internal/mode"
+	"github.com/aptixhq/aptix/internal/store"
+	"github.com/aptixhq/aptix/internal/tool"
+)
+
+// Store is what the manager needs of the journal.
+type Store interface {
+	CreateSession(ctx context.Context, s agent.Session) error
+	Session(ctx context.Context, org agent.OrgID, id agent.SessionID) (agent.Session, error)
+	Sessions(ctx context.Context, org agent.OrgID, p store.Page) ([]agent.Session, string, error)
+	DeleteSession(ctx context.Context, org agent.OrgID, id agent.SessionID) error
+	SetTools(ctx context.Context, org agent.OrgID, id agent.SessionID, tools json.RawMessage) error
+	ChangeMode(ctx context.Context, c agent.ModeChange) (agent.Session, agent.ModeChange, bool, error)
+	ModeHistory(ctx context.Context, org agent.OrgID, id agent.SessionID, p store.Page) ([]agent.ModeChange, string, error)
+}
+
+// Contexts resolves agent and conversation contexts, which come from configuration.
+// Empty names mean the defaults; an unknown one is agent.KindUnknownContext.
+type Contexts interface {
+	Resolve(agentContext, conversationContext string) (agentID, conversationID string, c agent.ConversationContext, err error)
+}
+
+// Config holds the parts of a Manager; all are required but Now.
+type Config struct {
+	Store    Store
+	Catalog  *mode.Catalog
+	Registry *tool.Registry
+	Contexts Contexts
+	Log      *slog.Logger
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// Manager creates, reads and changes sessions.
+type Manager struct {
+	store    Store
+	catalog  *mode.Catalog
+	registry *tool.Registry
+	contexts Contexts
+	log      *slog.Logger
+	now      func() time.Time
+}
+
+// New returns a manager, or an error when a part is missing.
+func New(c Config) (*Manager, error) {
+	if c.Store == nil || c.Catalog == nil || c.Registry == nil || c.Contexts == nil || c.Log == nil {
+		return nil, errors.New("session: Store, Catalog, Registry, Contexts and Log are all required")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return &Manager{store: c.Store, catalog: c.Catalog, registry: c.Registry, contexts: c.Contexts, log: c.Log, now: c.Now}, nil
+}
+
+// Prepare returns the session that a creation asks for, without storing it. A
+// session without a stated mode starts in `general` (AGN-011 §3.1); the mode is
+// settled here, before anything is created.
+func (m *Manager) Prepare(by agent.Caller, c contract.CreateSession) (agent.Session, error) {
+	if c.Mode == "" {
+		c.Mode = agent.ModeGeneral
+	}
+	if err := m.knownMode(c.Mode); err != nil {
+		return agent.Session{}, err
+	}
+	tools, err := m.clientTools(c.Tools)
+	if err != nil {
+		return agent.Session{}, err
+	}
+	agentID, conversationID, _, err := m.contexts.Resolve(c.AgentContextID, c.ConversationContextID)
+	if err != nil {
+		return agent.Session{}, err
+	}
+	if c.SessionID == "" {
+		c.SessionID = agent.SessionID("s_" + strings.ToLower(rand.Text()))
+	}
+	if c.Concurrency == "" {
+		c.Concurrency = agent.ConcurrencyReject
+	}
+	now := m.now().UTC().Truncate(time.Microsecond)
+	return agent.Session{
+		Org: by.Org, ID: c.SessionID, CreatedBy: by.User,
+		Mode: c.Mode, Version: 1,
+		SystemPrompt: c.SystemPrompt, ClientTools: tools,
+		AgentContext: agentID, ConversationContext: conversationID,
+		Concurrency: c.Concurrency,
+		CreatedAt:   now, UpdatedAt: now,
+	}, nil
+}
+
+// Create stores a new session. A taken id is agent.KindSessionExists.
+func (m *Manager) Create(ctx context.Context, by agent.Caller, c contract.CreateSession) (agent.Session, error) {
+	s, err := m.Prepare(by, c)
+	if err != nil {
+		return agent.Session{}, err
+	}
+	if err := m.store.CreateSession(ctx, s); errors.Is(err, store.ErrExists) {
+		return agent.Session{}, agent.Errorf(agent.KindSessionExists,
+			"A session %q exists already. Use it, or choose another sessionId.", s.ID)
+	} else if err != nil {
+		return agent.Session{}, fmt.Errorf("create session %s: %w", s.ID, err)
+	}
+	return s, nil
+}
+
+// Get reads a session; another organisation's is agent.KindNotFound.
+func (m *Manager) Get(ctx context.Context, by agent.Caller, id agent.SessionID) (agent.Session, error) {
+	return m.store.Session(ctx, by.Org, id)
+}
+
+// List pages through the caller's sessions, newest first.
+func (m *Manager) List(ctx context.Context, by agent.Caller, p store.Page) ([]agent.Session, string, error) {
+	return m.store.Sessions(ctx, by.Org, p)
+}
+
+// Delete erases a session and everything under it.
+func (m *Manager) Delete(ctx context.Context, by agent.Caller, id agent.SessionID) error {
+	return m.store.DeleteSession(ctx, by.Org, id)
+}
+
+// SetTools replaces the session's client tools, from the next turn on (decision 5).
+func (m *Manager) SetTools(ctx context.Context, by agent.Caller, id agent.SessionID, raw json.RawMessage) (agent.Session, error) {
+	tools, err := m.clientTools(raw)
+	if err != nil {
+		return agent.Session{}, err
+	}
+	if err := m.store.SetTools(ctx, by.Org, id, tools); err != nil {
+		return agent.Session{}, err
+	}
+	return m.store.Session(ctx, by.Org, id)
+}
+
+// ModeHistory pages through the session's mode changes, newest last.
+func (m *Manager) ModeHistory(ctx context.Context, by agent.Caller, id agent.SessionID, p store.Page) ([]agent.ModeChange, string, error) {
+	return m.store.ModeHistory(ctx, by.Org, id, p)
+}
+
+// SetSessionMode is the single write path of a session's mode (AGN-011 §3.2,
+// decision 11): mode, history and version change in one transaction, at most once
+// for one tool call. A mode outside the catalogue is agent.KindUnknownMode; the
+// mode that the session is in already succeeds and leaves no history (decision 12).
+func (m *Manager) SetSessionMode(ctx context.Context, c agent.ModeChange) (agent.Session, error) {
+	if err := m.knownMode(c.Mode); err != nil {
+		return agent.Session{}, err
+	}
+	c.At = m.now().UTC().Truncate(time.Microsecond)
+	s, change, applied, err := m.store.ChangeMode(ctx, c)
+	if err != nil {
+		return agent.Session{}, fmt.Errorf("set mode of session %s to %s: %w", c.Session, c.Mode, err)
+	}
+	if applied {
+		m.log.InfoContext(ctx, "mode changed", "session", s.ID, "from", change.Previous, "to", change.Mode,
+			"actor", change.Actor, "user", change.User, "turn", change.Turn, "reason", change.Reason)
+	}
+	return s, nil
+}
+
+// NormaliseMode returns the mode that governs a turn of the session: always the
+// persisted one. A client that claims another is warned about in the log and the
+// turn goes on (AGN-011 §3.3).
+func (m *Manager) NormaliseMode(ctx context.Context, s agent.Session, claimed agent.ModeKey) agent.ModeKey {
+	current := s.Mode
+	if current == "" {
+		current = agent.ModeGeneral
+	}
+	if claimed != "" && claimed != current {
+		m.log.WarnContext(ctx, "client claims another mode than the session's; the session's is used",
+			"session", s.ID, "claimed", claimed, "mode", current)
+	}
+	return current
+}
+
+func (m *Manager) knownMode(key agent.ModeKey) error {
+	if _, ok := m.catalog.Get(key); ok {
+		return nil
+	}
+	return agent.Errorf(agent.KindUnknownMode, "There is no mode %q. Valid modes: %s.", key, strings.Join(m.catalog.Keys(), ", "))
+}
+
+func (m *Manager) clientTools(raw json.RawMessage) (json.RawMessage, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	return tool.ParseClient(raw, m.registry.Reserved)
+}
