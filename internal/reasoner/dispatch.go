@@ -1,0 +1,155 @@
+package reasoner
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/tool"
+)
+
+// dispatch runs the open server calls in call order and returns the client's. A
+// tool that fails, and a tool that does not exist, give a result that the model
+// sees; neither ends the turn (decision 15).
+func (r *run) dispatch(ctx context.Context, open []agent.ToolCall) (client []agent.ToolCall, err error) {
+	for _, call := range open {
+		if r.turn.Tools.IsClient(call.Name) {
+			client = append(client, call)
+			continue
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err := r.runServerTool(ctx, call); err != nil {
+			return nil, err
+		}
+	}
+	return client, nil
+}
+
+// runServerTool journals the dispatch, runs the tool and holds the result.
+func (r *run) runServerTool(ctx context.Context, call agent.ToolCall) error {
+	t, known := r.registry.Get(call.Name)
+	// The frozen set decides, not the registry: a tool of another mode is as
+	// unknown as one that never existed (AGN-011 §4.4).
+	known = known && r.turn.Tools.IsServer(call.Name)
+
+	// A dispatched call without a result means that a process died while the tool
+	// ran. Only a tool that says it is idempotent runs again.
+	if r.started[call.ID] && (!known || !t.Definition().Idempotent) {
+		r.finish(call, agent.ToolResult{Code: agent.OutcomeUnknown,
+			Err: "The outcome of this call is unknown: the server stopped while the tool ran. Check before you repeat it."}, nil)
+		return nil
+	}
+	if !r.started[call.ID] {
+		if err := r.record(ctx, agent.Step{Kind: agent.StepToolStarted, ToolStarted: &call}); err != nil {
+			return err
+		}
+	}
+	if !known {
+		r.log.WarnContext(ctx, "model called a tool that this turn does not have", "turn", r.turn.Key.String(), "tool", call.Name)
+		r.finish(call, agent.ToolResult{Code: agent.OutcomeError,
+			Err: fmt.Sprintf("There is no tool %q in this turn. Use one of: %s.", call.Name, strings.Join(r.toolNames(), ", "))}, nil)
+		return nil
+	}
+	began := r.now()
+	res := r.execute(ctx, t, call)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	res.Ms = r.now().Sub(began).Milliseconds()
+	if call.Name != tool.ChangeMode {
+		r.finish(call, res, nil)
+		return nil
+	}
+	sw, err := r.modeChange(ctx, res)
+	if err != nil {
+		return err
+	}
+	r.finish(call, res, sw)
+	return nil
+}
+
+func (r *run) finish(call agent.ToolCall, res agent.ToolResult, sw *agent.ModeSwitch) {
+	res.CallID, res.Name, res.By = call.ID, call.Name, agent.ByServer
+	r.hold(agent.Step{Kind: agent.StepToolFinished, ToolFinished: &agent.ToolFinished{Result: res, ModeSwitch: sw}})
+}
+
+// execute runs one tool within its deadline. Whatever goes wrong in it, a panic
+// too, becomes a result.
+func (r *run) execute(ctx context.Context, t tool.Tool, call agent.ToolCall) (res agent.ToolResult) {
+	ctx, cancel := context.WithTimeout(ctx, r.limits.ToolTime)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			r.log.ErrorContext(ctx, "tool panicked", "tool", call.Name, "turn", r.turn.Key.String(), "panic", p, "stack", string(debug.Stack()))
+			res = agent.ToolResult{Code: agent.OutcomeError, Err: fmt.Sprintf("The tool %s failed inside.", call.Name)}
+		}
+	}()
+	out, err := t.Execute(ctx, &tool.ExecutionContext{
+		Caller: r.turn.Caller, Session: r.turn.Key.Session, Turn: r.turn.Key.Turn, Call: call.ID,
+	}, call.Arguments)
+	switch {
+	case err != nil && ctx.Err() == context.DeadlineExceeded:
+		return agent.ToolResult{Code: agent.OutcomeError, Err: fmt.Sprintf("The tool %s did not finish within %s.", call.Name, r.limits.ToolTime.Round(time.Millisecond))}
+	case err != nil:
+		return agent.ToolResult{Code: agent.OutcomeError, Err: err.Error()}
+	case len(out) > r.limits.ToolResultBytes:
+		return agent.ToolResult{Code: agent.OutcomeError, Err: fmt.Sprintf("The result of %s has %d bytes, more than the %d that fit. Ask for less.", call.Name, len(out), r.limits.ToolResultBytes)}
+	}
+	return agent.ToolResult{Code: agent.OutcomeOK, Result: out}
+}
+
+// modeChange reads a successful result of agent_change_mode and verifies that the
+// session holds the mode it names; the tool has written it, the loop does not write
+// again (AGN-011 §5.2, decision 11). It returns nil when the mode is the one the
+// request is in already. With several changes in a turn the last successful one
+// wins, which the order of the calls gives by itself.
+func (r *run) modeChange(ctx context.Context, res agent.ToolResult) (*agent.ModeSwitch, error) {
+	if r.modeCalls > 1 {
+		r.log.WarnContext(ctx, "the model changed the mode several times in one turn; the last successful change wins",
+			"turn", r.turn.Key.String(), "calls", r.modeCalls)
+	}
+	if res.Code != agent.OutcomeOK {
+		return nil, nil
+	}
+	var payload struct {
+		Mode   agent.ModeKey `json:"mode"`
+		Branch bool          `json:"branch"`
+		Reason string        `json:"reason"`
+	}
+	if err := json.Unmarshal([]byte(res.Result), &payload); err != nil {
+		return nil, fmt.Errorf("read result of %s in turn %s: %w", tool.ChangeMode, r.turn.Key, err)
+	}
+	s, err := r.sessions.Session(ctx, r.turn.Key.Org, r.turn.Key.Session)
+	if err != nil {
+		return nil, fmt.Errorf("verify mode of session %s: %w", r.turn.Key.Session, err)
+	}
+	if s.Mode != payload.Mode {
+		// The user may have switched by hand in this very moment; the session's
+		// mode is the authority, and a change it does not hold is not announced.
+		r.log.WarnContext(ctx, "the session does not hold the mode that the tool reports", "session", s.ID, "reported", payload.Mode, "mode", s.Mode)
+		return nil, nil
+	}
+	if payload.Mode == r.mode {
+		return nil, nil
+	}
+	return &agent.ModeSwitch{PreviousMode: r.mode, Mode: payload.Mode, Branch: payload.Branch, Reason: payload.Reason}, nil
+}
+
+func (r *run) toolNames() []string {
+	var out []string
+	for _, raw := range toolSchemas(r.turn.Tools.JSON) {
+		var s struct {
+			Name string `json:"name"`
+		}
+		if json.Unmarshal(raw, &s) == nil {
+			out = append(out, s.Name)
+		}
+	}
+	return out
+}

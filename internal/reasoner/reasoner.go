@@ -1,0 +1,208 @@
+package reasoner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/llm"
+	"github.com/aptixhq/aptix/internal/mode"
+	"github.com/aptixhq/aptix/internal/tool"
+)
+
+// Model is the provider behind the wire.
+type Model interface {
+	Ask(ctx context.Context, body []byte, stream bool) iter.Seq2[llm.Event, error]
+}
+
+// Sessions reads the persisted session; the loop verifies a mode change with it.
+type Sessions interface {
+	Session(ctx context.Context, org agent.OrgID, id agent.SessionID) (agent.Session, error)
+}
+
+// Journal is where a turn's steps go before they are acted on or shown.
+type Journal interface {
+	// Append writes the held steps and these in one commit, then shows their events.
+	Append(ctx context.Context, steps ...agent.Step) error
+	// Hold keeps a step back until the next Append, for steps that nothing depends
+	// on yet: one commit then serves both.
+	Hold(step agent.Step)
+	// Delta shows a piece of text at once. The answer that it belongs to is
+	// journalled later with all its pieces.
+	Delta(text string)
+}
+
+// Config holds the parts of a Reasoner; all but Limits and Now are required.
+type Config struct {
+	Model    Model
+	Sessions Sessions
+	Catalog  *mode.Catalog
+	Registry *tool.Registry
+	Log      *slog.Logger
+	Limits   Limits
+	Now      func() time.Time
+}
+
+// Reasoner runs the model/tool loop of turns. It is safe for concurrent use.
+type Reasoner struct {
+	model    Model
+	sessions Sessions
+	catalog  *mode.Catalog
+	registry *tool.Registry
+	log      *slog.Logger
+	limits   Limits
+	now      func() time.Time
+}
+
+// New returns a Reasoner, or an error when a part is missing.
+func New(c Config) (*Reasoner, error) {
+	if c.Model == nil || c.Sessions == nil || c.Catalog == nil || c.Registry == nil || c.Log == nil {
+		return nil, errors.New("reasoner: Model, Sessions, Catalog, Registry and Log are all required")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return &Reasoner{model: c.Model, sessions: c.Sessions, catalog: c.Catalog, registry: c.Registry,
+		log: c.Log, limits: c.Limits.withDefaults(), now: c.Now}, nil
+}
+
+// Run takes the turn from where its journal stands to an answer or to client tool
+// calls. Errors end the turn: provider and limit faults are *agent.Error, a
+// cancelled or expired context is returned as its cause. The step that holds the
+// last model response may still be held in j: the caller appends it with its own.
+func (r *Reasoner) Run(ctx context.Context, t Turn, steps []agent.Step, j Journal) (Outcome, error) {
+	run := &run{Reasoner: r, turn: t, journal: j, state: newState(t.Request.Mode)}
+	for _, s := range steps {
+		run.apply(s)
+	}
+	for {
+		if ctx.Err() != nil {
+			return Outcome{}, context.Cause(ctx)
+		}
+		switch open := run.open(); {
+		case run.asked != nil:
+			if err := run.ask(ctx); err != nil {
+				return Outcome{}, err
+			}
+		case len(open) > 0:
+			client, err := run.dispatch(ctx, open)
+			if err != nil {
+				return Outcome{}, err
+			}
+			if len(client) > 0 {
+				return run.outcome(client), nil
+			}
+		case run.modelCalls > 0 && len(run.calls) == 0:
+			return run.outcome(nil), nil
+		default:
+			if err := run.build(ctx); err != nil {
+				return Outcome{}, err
+			}
+		}
+	}
+}
+
+// run is one Run: the journal's state and where new steps go.
+type run struct {
+	*Reasoner
+	*state
+	turn    Turn
+	journal Journal
+}
+
+// record applies a step and journals it, with what was held before.
+func (r *run) record(ctx context.Context, steps ...agent.Step) error {
+	for _, s := range steps {
+		r.apply(s)
+	}
+	return r.journal.Append(ctx, steps...)
+}
+
+// hold applies a step whose commit can wait for the next one.
+func (r *run) hold(s agent.Step) {
+	r.apply(s)
+	r.journal.Hold(s)
+}
+
+// build makes the next request and journals it before it is sent.
+func (r *run) build(ctx context.Context) error {
+	if r.modelCalls >= r.limits.ModelCalls {
+		return agent.Errorf(agent.KindLimitReached,
+			"The turn used its budget of %d model calls without reaching an answer. Ask for less at once, or raise limits.modelCalls.", r.limits.ModelCalls)
+	}
+	q := r.request(r.turn, r.state)
+	return r.record(ctx, q.Asked(r.modelCalls+1, r.mode))
+}
+
+// ask sends the journalled request and takes the response in. It posts the bytes
+// that the journal names, also when another process journalled them.
+func (r *run) ask(ctx context.Context) error {
+	sent := r.asked
+	var history []json.RawMessage
+	if sent.Replayed > 0 {
+		history = append(append(history, r.turn.Transcript...), r.items[:len(r.items)-len(sent.NewItems)]...)
+	}
+	body := llm.Assemble(sent.WireHead, append(history, sent.NewItems...), sent.WireTail)
+	var deltas []string
+	shown := 0
+	for ev, err := range r.model.Ask(ctx, body, r.turn.Stream != nil && *r.turn.Stream) {
+		if err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return err
+		}
+		if ev.Delta != "" {
+			if shown += len(ev.Delta); r.producedBytes+shown > r.limits.OutputBytes {
+				return r.tooMuchOutput()
+			}
+			deltas = append(deltas, ev.Delta)
+			r.journal.Delta(ev.Delta)
+		}
+		if ev.Response == nil {
+			continue
+		}
+		return r.accept(*ev.Response, deltas)
+	}
+	return agent.Errorf(agent.KindProviderFailed, "The model's answer broke off before it was complete. Send the turn again with a new turnId.")
+}
+
+// accept takes a complete response in. Its commit waits for the next step, which
+// follows at once: a dispatch, a hand-over to the client, or the end of the turn.
+func (r *run) accept(resp llm.Response, deltas []string) error {
+	calls, text := llm.Calls(resp.Items), answerText(resp.Items)
+	if len(calls) == 0 && text == "" {
+		return agent.Errorf(agent.KindProviderFailed, "The model answered with nothing: no text and no tool call. Send the turn again with a new turnId.")
+	}
+	for i, c := range calls {
+		repeated := slices.ContainsFunc(calls[:i], func(d agent.ToolCall) bool { return d.ID == c.ID })
+		if c.ID == "" || len(c.ID) > 128 || repeated || r.seen[c.ID] {
+			return agent.Errorf(agent.KindProviderFailed, "The model's answer has a tool call with a missing, repeated or overlong id (%q), so its result could not be told apart.", c.ID)
+		}
+	}
+	if len(deltas) == 0 && text != "" {
+		deltas = []string{text}
+		r.journal.Delta(text)
+	}
+	r.hold(agent.Step{Kind: agent.StepAnswered, Answered: &agent.Answered{
+		Call: r.modelCalls, ResponseID: resp.ID, Items: resp.Items, Usage: resp.Usage, Deltas: deltas,
+	}})
+	if r.producedBytes > r.limits.OutputBytes {
+		return r.tooMuchOutput()
+	}
+	return nil
+}
+
+func (r *run) tooMuchOutput() error {
+	return agent.Errorf(agent.KindLimitReached, "The model produced more than the %d bytes that a turn may hold.", r.limits.OutputBytes)
+}
+
+func (r *run) outcome(waiting []agent.ToolCall) Outcome {
+	return Outcome{Waiting: waiting, Text: r.text, Mode: r.mode, ModeSwitch: r.modeSwitch,
+		ServerResults: r.ledger, Usage: r.usage, ResponseID: r.responseID}
+}

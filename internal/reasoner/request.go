@@ -1,0 +1,78 @@
+package reasoner
+
+import (
+	"encoding/json"
+
+	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/llm"
+	"github.com/aptixhq/aptix/internal/mode"
+	"github.com/aptixhq/aptix/internal/prompt"
+)
+
+// First returns the first model request of a turn, exactly as Run would send it.
+// Preview and acceptance both use it, so they cannot differ.
+func (r *Reasoner) First(t Turn) Request {
+	return r.request(t, newState(t.Request.Mode))
+}
+
+// request builds the next model request. The first call of a turn carries the
+// instruction and what belongs to it; follow-ups carry an empty instruction and the
+// results, so that the model is not told to start over (decision 22).
+func (r *Reasoner) request(t Turn, s *state) Request {
+	l1 := t.Request
+	l1.Mode = s.mode
+	lane := llm.Lane{
+		Instructions:    mode.Layer(r.catalog, s.mode, t.SolutionContext),
+		Tools:           toolSchemas(t.Tools.JSON),
+		Chain:           t.Chain,
+		OmitTemperature: t.Context.OmitTemperature,
+		FirstCall:       s.modelCalls == 0,
+	}
+	if s.modelCalls > 0 {
+		l1.Instruction, l1.Artifacts, l1.Images = "", nil, nil
+		l1.ResponseContinuationID = s.responseID
+		lane.ToolOutputs = s.lastResults()
+		l1.ToolResultsJSON = resultsJSON(lane.ToolOutputs)
+	} else {
+		lane.Artifacts, lane.Images = l1.Artifacts, l1.Images
+	}
+	if !t.Chain {
+		lane.History = append(append([]json.RawMessage{}, t.Transcript...), s.items...)
+	}
+	in := prompt.Input{Context: t.Context, Request: l1, Stream: t.Stream, ToolUsageMetadataBlock: t.Tools.Usage()}
+	if s.modelCalls == 0 {
+		in.RAGContextBlock = t.RAGContextBlock
+	}
+	canonical := prompt.Build(in)
+	wire := llm.BuildWire(canonical, lane)
+	out := Request{Canonical: canonical.JSON(), Wire: wire, WireBytes: wire.Bytes()}
+	out.CanonicalSHA256, out.WireSHA256 = prompt.SHA256(out.Canonical), prompt.SHA256(out.WireBytes)
+	return out
+}
+
+// Asked returns the journal step for the request as model call n in a mode.
+func (q Request) Asked(n int, m agent.ModeKey) agent.Step {
+	return agent.Step{Kind: agent.StepAsked, Asked: &agent.Asked{
+		Call: n, Mode: m,
+		Canonical: string(q.Canonical), CanonicalSHA256: q.CanonicalSHA256,
+		WireHead: q.Wire.Head, Replayed: len(q.Wire.History), NewItems: q.Wire.New, WireTail: q.Wire.Tail,
+		WireSHA256: q.WireSHA256,
+	}}
+}
+
+// toolSchemas splits the frozen array. It was made by tool.Merge, so it parses.
+func toolSchemas(merged json.RawMessage) []json.RawMessage {
+	var out []json.RawMessage
+	if json.Unmarshal(merged, &out) != nil {
+		return nil
+	}
+	return out
+}
+
+func resultsJSON(results []agent.ToolResult) string {
+	b, err := json.Marshal(results)
+	if err != nil { // cannot happen: strings and numbers only
+		return ""
+	}
+	return string(b)
+}

@@ -1,0 +1,86 @@
+package reasoner
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/llm"
+	"github.com/aptixhq/aptix/internal/prompt"
+	"github.com/aptixhq/aptix/internal/tool"
+)
+
+// Turn is what the loop needs of a turn: the L1 request (decisions, "The frame")
+// and what is fixed for the turn.
+type Turn struct {
+	Key    agent.TurnKey
+	Caller agent.Caller
+	// Request is the execution request with the normalised mode and the session's
+	// continuation id. Its ToolsJSON is the frozen, merged array.
+	Request prompt.Request
+	Context agent.ConversationContext
+	// Tools is frozen for the whole turn (AGN-011 §4.4).
+	Tools           tool.Set
+	RAGContextBlock string
+	SolutionContext string
+	Stream          *bool
+	// Chain continues from the provider's memory; otherwise Transcript is sent again
+	// with every call (decision 29).
+	Chain bool
+	// Transcript are the items of the session's earlier turns; unused when Chain.
+	Transcript []json.RawMessage
+}
+
+// Outcome is where the loop stopped: with an answer, or with client tool calls.
+type Outcome struct {
+	// Waiting are the calls that the client must run; empty means that Text is the
+	// final answer.
+	Waiting []agent.ToolCall
+	Text    string
+	// Mode is request.Mode after the last call (AGN-011 §5.4).
+	Mode agent.ModeKey
+	// ModeSwitch is the last successful mode change of the turn, nil without one.
+	ModeSwitch *agent.ModeSwitch
+	// ServerResults are the results of tools that ran here, in call order.
+	ServerResults []agent.ToolResult
+	Usage         agent.Usage
+	// ResponseID is the provider's id of the last response.
+	ResponseID string
+}
+
+// Limits bound a turn. Zero fields mean the default.
+type Limits struct {
+	// ModelCalls is the step budget of a turn; default 32.
+	ModelCalls int
+	// ToolTime bounds one server tool call; default 60 s.
+	ToolTime time.Duration
+	// ToolResultBytes bounds one result as the model sees it; default 1 MiB.
+	ToolResultBytes int
+	// OutputBytes bounds what the model may produce in a turn; default 32 MiB.
+	OutputBytes int
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.ModelCalls <= 0 {
+		l.ModelCalls = 32
+	}
+	if l.ToolTime <= 0 {
+		l.ToolTime = time.Minute
+	}
+	if l.ToolResultBytes <= 0 {
+		l.ToolResultBytes = 1 << 20
+	}
+	if l.OutputBytes <= 0 {
+		l.OutputBytes = 32 << 20
+	}
+	return l
+}
+
+// Request is one model request in both forms, with the hashes that are stored.
+type Request struct {
+	Canonical       []byte
+	CanonicalSHA256 string
+	Wire            llm.Wire
+	WireBytes       []byte
+	WireSHA256      string
+}
