@@ -1,0 +1,280 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/contract"
+	"github.com/aptixhq/aptix/internal/prompt"
+	"github.com/aptixhq/aptix/internal/reasoner"
+	"github.com/aptixhq/aptix/internal/store"
+	"github.com/aptixhq/aptix/internal/tool"
+)
+
+// Execution is a user turn with what only a trusted edge may add to it: a public
+// execute request never carries these (decisions, "L1").
+type Execution struct {
+	contract.UserTurn
+	// Mode is what the client believes the mode to be. It is overwritten with the
+	// session's (AGN-011 §3.3); for a session that does not exist yet it is the
+	// initial mode (AGN-011 §3.1).
+	Mode agent.ModeKey
+	// ToolChoiceName forces a tool on the first model call (AGN-003 §6.2).
+	ToolChoiceName string
+}
+
+// Submit accepts a user turn durably and starts it. Follow it from event `after`,
+// or Await it. The same turn again is the same turn, wherever it stands; the same id
+// with another body is agent.KindTurnConflict (decision 3).
+func (p *Pipeline) Submit(ctx context.Context, by agent.Caller, u contract.UserTurn) (key agent.TurnKey, after int64, err error) {
+	return p.Execute(ctx, by, Execution{UserTurn: u})
+}
+
+// Execute is Submit for an edge that speaks for the client.
+func (p *Pipeline) Execute(ctx context.Context, by agent.Caller, x Execution) (key agent.TurnKey, after int64, err error) {
+	key = agent.TurnKey{Org: by.Org, Session: x.SessionID, Turn: x.TurnID}
+	unlock := p.sessionLocks.lock(key.Org, key.Session)
+	defer unlock()
+
+	known, err := p.knownTurn(ctx, key, x.UserTurn)
+	if err != nil || known {
+		return key, 0, err
+	}
+	if p.isDraining() {
+		return key, 0, errDraining()
+	}
+	live := p.Hub.Open(key, 1)
+	// A mode or tool change may slip between reading the session and writing the
+	// turn. The store notices; the turn is then built again from what holds now.
+	for range 100 {
+		var o opened
+		if o, err = p.open(ctx, by, x); err != nil {
+			break
+		}
+		j := newJournal(p, key, nil, live)
+		j.Hold(agent.Step{Kind: agent.StepAccepted, Accepted: &agent.Accepted{Warnings: o.warnings}})
+		j.Hold(o.first.Asked(1, o.turn.Request.Mode))
+		request, blobs := x.Stored()
+		deadline := p.Now().Add(p.Limits.TurnTime)
+		_, _, err = p.Store.OpenTurn(ctx, store.NewTurn{
+			Session: &o.session, SessionVersion: o.readVersion, SolutionContext: x.SolutionContextText, Blobs: blobs, Steps: j.held,
+			Turn: agent.Turn{
+				Key: key, User: by.User, State: agent.TurnAccepted,
+				Request: request, BodySHA256: x.SHA256(), Mode: o.turn.Request.Mode, Tools: o.turn.Tools.JSON, Stream: x.Stream,
+				Deadline: deadline, CreatedAt: p.Now().UTC(), UpdatedAt: p.Now().UTC(),
+			},
+		})
+		if errors.Is(err, store.ErrVersion) {
+			continue
+		}
+		if err == nil {
+			steps := j.held
+			j.held = nil
+			j.show(steps)
+			p.start(o.turn, steps, j, deadline)
+			return key, 0, nil
+		}
+		break
+	}
+	live.Close()
+	if active := (*store.ActiveError)(nil); errors.As(err, &active) {
+		return key, 0, agent.Errorf(agent.KindTurnInProgress,
+			"Turn %q of this session is still active. Wait for its answer, send its tool results, or cancel it.", active.Turn)
+	}
+	if err != nil {
+		return key, 0, fmt.Errorf("open turn %s: %w", key, err)
+	}
+	return key, 0, nil
+}
+
+// knownTurn reports whether the turn exists with this very body.
+func (p *Pipeline) knownTurn(ctx context.Context, key agent.TurnKey, u contract.UserTurn) (bool, error) {
+	t, err := p.Store.Turn(ctx, key)
+	if agent.KindOf(err) == agent.KindNotFound {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if t.BodySHA256 == u.SHA256() {
+		return true, nil
+	}
+	request, _ := u.Stored()
+	return false, agent.Errorf(agent.KindTurnConflict,
+		"Turn %q exists already with another body; they differ in: %s. Choose a fresh turnId for a new turn.",
+		key.Turn, strings.Join(contract.Differing(t.Request, request), ", "))
+}
+
+// opened is a turn that is ready to be journalled.
+type opened struct {
+	session agent.Session
+	// readVersion is the version of the session that was read, 0 when none was there.
+	readVersion int64
+	turn        reasoner.Turn
+	first       reasoner.Request
+	warnings    []string
+}
+
+// open does everything that precedes the first model call, in the order of
+// decision 10, and writes nothing: load or create the session, normalise the mode,
+// freeze the tools, latch the solution context, build.
+func (p *Pipeline) open(ctx context.Context, by agent.Caller, x Execution) (opened, error) {
+	var readVersion int64
+	s, err := p.Store.Session(ctx, by.Org, x.SessionID)
+	switch {
+	case agent.KindOf(err) == agent.KindNotFound:
+		s, err = p.Sessions.Prepare(by, contract.CreateSession{SessionID: x.SessionID, Mode: x.Mode,
+			AgentContextID: x.AgentContextID, ConversationContextID: x.ConversationContextID})
+	case err == nil:
+		readVersion = s.Version
+		err = pinned(s, x.UserTurn)
+	}
+	if err != nil {
+		return opened{}, err
+	}
+	if x.SolutionContextText != nil {
+		s.SolutionContext = *x.SolutionContextText
+	}
+	current := p.Sessions.NormaliseMode(ctx, s, x.Mode)
+	tools, warnings := p.freezeTools(ctx, s, current)
+	t, err := p.turn(ctx, by, s, agent.Turn{
+		Key: agent.TurnKey{Org: by.Org, Session: x.SessionID, Turn: x.TurnID}, Mode: current, Stream: x.Stream,
+	}, tools)
+	if err != nil {
+		return opened{}, err
+	}
+	t.Request.Instruction = x.Instruction
+	t.Request.Artifacts, t.Request.Images = x.InputArtifacts, x.ClipboardImages
+	t.Request.ToolChoiceName = x.ToolChoiceName
+	return opened{session: s, readVersion: readVersion, turn: t, first: p.Reasoner.First(t), warnings: warnings}, nil
+}
+
+// freezeTools merges the session's client tools with the mode's server tools, once
+// for the turn (AGN-011 §4.3, §4.4). A mode that left the catalogue is served with
+// the default mode's tools, so that no session is ever stuck (decision 12).
+func (p *Pipeline) freezeTools(ctx context.Context, s agent.Session, key agent.ModeKey) (tool.Set, []string) {
+	var warnings []string
+	m, ok := p.Catalog.Get(key)
+	if !ok {
+		m = p.Catalog.Default()
+		warnings = append(warnings, fmt.Sprintf("The session's mode %q is no longer in the catalogue; the tools of %q are used. Switch to another mode.", key, m.Key))
+	}
+	tools := tool.Merge(s.ClientTools, m.Tools, p.Registry)
+	warnings = append(warnings, tools.Warnings...)
+	for _, w := range warnings {
+		p.Log.WarnContext(ctx, "tools of the turn: "+w, "session", s.ID)
+	}
+	return tools, warnings
+}
+
+// turn assembles what the reasoner needs from the session and the turn's row; it is
+// the same for a fresh, a continued and a resumed turn.
+func (p *Pipeline) turn(ctx context.Context, by agent.Caller, s agent.Session, t agent.Turn, tools tool.Set) (reasoner.Turn, error) {
+	c, ok := p.Contexts.Conversation(s.AgentContext, s.ConversationContext)
+	if !ok {
+		return reasoner.Turn{}, agent.Errorf(agent.KindUnknownContext,
+			"The session is pinned to the conversation context %q of %q, which is no longer configured. Restore it, or start a new session.", s.ConversationContext, s.AgentContext)
+	}
+	var transcript []json.RawMessage
+	if !p.Chain && s.LastResponseID != "" {
+		var err error
+		if transcript, err = p.Store.Transcript(ctx, t.Key.Org, t.Key.Session, t.Ordinal); err != nil {
+			return reasoner.Turn{}, fmt.Errorf("read transcript of session %s: %w", s.ID, err)
+		}
+	}
+	return reasoner.Turn{
+		Key: t.Key, Caller: by,
+		Request: prompt.Request{
+			Mode: t.Mode, SystemPrompt: s.SystemPrompt, ResponseContinuationID: s.LastResponseID, ToolsJSON: string(tools.JSON),
+		},
+		Context: c, Tools: tools, SolutionContext: s.SolutionContext, Stream: t.Stream,
+		Chain: p.Chain, Transcript: transcript,
+	}, nil
+}
+
+// pinned refuses another context than the one the session was created with
+// (decision 4).
+func pinned(s agent.Session, u contract.UserTurn) error {
+	for _, c := range []struct{ name, asked, pinned string }{
+		{"agentContextId", u.AgentContextID, s.AgentContext},
+		{"conversationContextId", u.ConversationContextID, s.ConversationContext},
+	} {
+		if c.asked != "" && c.asked != c.pinned {
+			return agent.Errorf(agent.KindContextPinned, "The session's %s is pinned to %q; leave the member out, or start a new session for %q.", c.name, c.pinned, c.asked)
+		}
+	}
+	return nil
+}
+
+// Continue takes a client's tool results for a waiting turn. Results that do not
+// match the calls in identity and order are refused as a whole and the turn goes on
+// waiting; the same submission again follows the same outcome (decision 9). stream
+// is the preference that the turn was sent with.
+func (p *Pipeline) Continue(ctx context.Context, by agent.Caller, c contract.ToolContinuation) (key agent.TurnKey, after int64, stream bool, err error) {
+	key = agent.TurnKey{Org: by.Org, Session: c.SessionID, Turn: c.TurnID}
+	unlock := p.sessionLocks.lock(key.Org, key.Session)
+	defer unlock()
+	t, err := p.Store.Turn(ctx, key)
+	if err != nil {
+		return key, 0, false, err
+	}
+	stream = t.Stream != nil && *t.Stream
+	steps, err := p.Store.Steps(ctx, key)
+	if err != nil {
+		return key, 0, stream, fmt.Errorf("read journal of turn %s: %w", key, err)
+	}
+	sha := c.SHA256()
+	var calls []agent.ToolCall
+	for _, s := range steps {
+		switch s.Kind {
+		case agent.StepWaiting:
+			calls = s.Waiting.Calls
+		case agent.StepContinued:
+			if s.Continued.SHA256 == sha {
+				return key, s.FirstEvent - 1, stream, nil
+			}
+		}
+	}
+	if t.State != agent.TurnWaiting {
+		return key, 0, stream, agent.Errorf(agent.KindTurnNotWaiting, "Turn %q is %s and waits for no tool results.", key.Turn, t.State)
+	}
+	results, err := contract.MatchResults(calls, c)
+	if err != nil {
+		return key, 0, stream, err
+	}
+	if p.isDraining() {
+		return key, 0, stream, errDraining()
+	}
+	s, err := p.Store.Session(ctx, key.Org, key.Session)
+	if err != nil {
+		return key, 0, stream, err
+	}
+	rt, err := p.turn(ctx, by, s, t, tool.ParseSet(t.Tools, p.Registry))
+	if err != nil {
+		return key, 0, stream, err
+	}
+	j := newJournal(p, key, steps, nil)
+	after = j.nextEvent - 1
+	j.live = p.Hub.Open(key, j.nextEvent)
+	deadline := p.Now().Add(p.Limits.TurnTime)
+	err = j.commit(ctx, store.Append{
+		State: agent.TurnRunning, From: []agent.TurnState{agent.TurnWaiting}, ContinuationSHA256: sha, Deadline: deadline,
+	}, agent.Step{Kind: agent.StepContinued, Continued: &agent.Continued{Results: results, SHA256: sha}})
+	if err != nil {
+		j.live.Close()
+		return key, 0, stream, err
+	}
+	p.start(rt, j.all, j, deadline)
+	return key, after, stream, nil
+}
+
+func errDraining() error {
+	e := agent.Errorf(agent.KindDraining, "The server is stopping and takes no new turns. Send the request again in a moment.")
+	e.RetryAfter = 2 * time.Second
+	return e
+}

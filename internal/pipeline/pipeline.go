@@ -1,0 +1,234 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/contract"
+	"github.com/aptixhq/aptix/internal/events"
+	"github.com/aptixhq/aptix/internal/mode"
+	"github.com/aptixhq/aptix/internal/reasoner"
+	"github.com/aptixhq/aptix/internal/store"
+	"github.com/aptixhq/aptix/internal/tool"
+)
+
+// Store is the journal as the pipeline uses it.
+type Store interface {
+	Session(ctx context.Context, org agent.OrgID, id agent.SessionID) (agent.Session, error)
+	OpenTurn(ctx context.Context, n store.NewTurn) (agent.Session, agent.Turn, error)
+	AppendSteps(ctx context.Context, a store.Append) error
+	Turn(ctx context.Context, k agent.TurnKey) (agent.Turn, error)
+	Turns(ctx context.Context, org agent.OrgID, id agent.SessionID, p store.Page) ([]agent.Turn, string, error)
+	Steps(ctx context.Context, k agent.TurnKey) ([]agent.Step, error)
+	Transcript(ctx context.Context, org agent.OrgID, id agent.SessionID, beforeOrdinal int64) ([]json.RawMessage, error)
+	Unfinished(ctx context.Context) ([]agent.TurnKey, error)
+	Expired(ctx context.Context, now time.Time) ([]agent.TurnKey, error)
+}
+
+// Sessions prepares the sessions that a first turn creates and normalises modes.
+type Sessions interface {
+	Prepare(by agent.Caller, c contract.CreateSession) (agent.Session, error)
+	NormaliseMode(ctx context.Context, s agent.Session, claimed agent.ModeKey) agent.ModeKey
+}
+
+// Contexts finds a session's pinned conversation context again. ok is false when
+// configuration has lost it.
+type Contexts interface {
+	Conversation(agentContext, conversationContext string) (c agent.ConversationContext, ok bool)
+}
+
+// Config holds the parts of a Pipeline. All but Limits, Chain and Now are required.
+type Config struct {
+	Store    Store
+	Sessions Sessions
+	Catalog  *mode.Catalog
+	Registry *tool.Registry
+	Contexts Contexts
+	Reasoner *reasoner.Reasoner
+	Hub      *events.Hub
+	Log      *slog.Logger
+	// Chain tells that the provider remembers earlier responses, so that only what
+	// is new is sent; otherwise the transcript is replayed (decision 29).
+	Chain  bool
+	Limits Limits
+	Now    func() time.Time
+}
+
+// Limits bound how long a turn may take. Zero fields mean the default.
+type Limits struct {
+	// TurnTime bounds the running of a turn, from acceptance or from a
+	// continuation to the next answer; default 10 min.
+	TurnTime time.Duration
+	// WaitTime bounds how long a turn waits for client tools; default 24 h.
+	WaitTime time.Duration
+	// SettleTime bounds the commit that ends a turn; default 30 s.
+	SettleTime time.Duration
+	// SweepEvery is how often abandoned and expired turns are looked for; default 5 s.
+	SweepEvery time.Duration
+}
+
+func (l Limits) withDefaults() Limits {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	def(&l.TurnTime, 10*time.Minute)
+	def(&l.WaitTime, 24*time.Hour)
+	def(&l.SettleTime, 30*time.Second)
+	def(&l.SweepEvery, 5*time.Second)
+	return l
+}
+
+// Pipeline runs turns. Start it with Recover, stop it with Drain.
+type Pipeline struct {
+	Config
+	sessionLocks keyedMutex
+	work         sync.WaitGroup
+	stop         context.CancelFunc
+
+	// mu guards running, draining and sweeping.
+	mu       sync.Mutex
+	running  map[agent.TurnKey]*running
+	draining bool
+	sweeping bool
+}
+
+// running is a turn that runs in this process.
+type running struct {
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed when the turn is at rest
+}
+
+// The causes for which a running turn is broken off.
+var (
+	errCancelled = errors.New("cancelled")
+	errDeadline  = errors.New("turn deadline")
+	errDrained   = errors.New("drained")
+)
+
+// New returns a pipeline, or an error when a part is missing.
+func New(c Config) (*Pipeline, error) {
+	if c.Store == nil || c.Sessions == nil || c.Catalog == nil || c.Registry == nil || c.Contexts == nil ||
+		c.Reasoner == nil || c.Hub == nil || c.Log == nil {
+		return nil, errors.New("pipeline: every part but Limits, Chain and Now is required")
+	}
+	c.Limits = c.Limits.withDefaults()
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return &Pipeline{Config: c, running: map[agent.TurnKey]*running{}}, nil
+}
+
+// Turn reads a turn of the caller's organisation.
+func (p *Pipeline) Turn(ctx context.Context, key agent.TurnKey) (agent.Turn, error) {
+	return p.Store.Turn(ctx, key)
+}
+
+// Turns pages through a session's turns, newest last.
+func (p *Pipeline) Turns(ctx context.Context, by agent.Caller, id agent.SessionID, page store.Page) ([]agent.Turn, string, error) {
+	if _, err := p.Store.Session(ctx, by.Org, id); err != nil {
+		return nil, "", err
+	}
+	return p.Store.Turns(ctx, by.Org, id, page)
+}
+
+// Await returns the turn as soon as it is at rest: terminal, or waiting for its
+// client. It ends with ctx; the turn itself goes on.
+func (p *Pipeline) Await(ctx context.Context, key agent.TurnKey) (agent.Turn, error) {
+	for {
+		if r := p.runningTurn(key); r != nil {
+			select {
+			case <-r.done:
+			case <-ctx.Done():
+				return agent.Turn{}, context.Cause(ctx)
+			}
+		}
+		t, err := p.Store.Turn(ctx, key)
+		if err != nil || t.State.Terminal() || t.State == agent.TurnWaiting {
+			return t, err
+		}
+		if p.runningTurn(key) != nil {
+			continue
+		}
+		// Not here and not at rest: the process is draining or the turn waits for
+		// the sweep. Either way it is not lost; the client may ask again.
+		return agent.Turn{}, agent.Errorf(agent.KindDraining, "The server is stopping; the turn is kept and goes on after the restart. Send the same request again.")
+	}
+}
+
+func (p *Pipeline) runningTurn(key agent.TurnKey) *running {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.running[key]
+}
+
+// Cancel ends a turn in whatever state it is. A turn that is over stays as it is.
+func (p *Pipeline) Cancel(ctx context.Context, key agent.TurnKey) error {
+	unlock := p.sessionLocks.lock(key.Org, key.Session)
+	defer unlock()
+	t, err := p.Store.Turn(ctx, key)
+	if err != nil {
+		return err
+	}
+	if r := p.runningTurn(key); r != nil {
+		r.cancel(errCancelled)
+		return nil
+	}
+	if t.State.Terminal() {
+		return nil
+	}
+	return p.endAtRest(ctx, t, agent.TurnCancelled, nil)
+}
+
+// endAtRest settles a turn that does not run here: one that waits.
+func (p *Pipeline) endAtRest(ctx context.Context, t agent.Turn, state agent.TurnState, fault *agent.Fault) error {
+	steps, err := p.Store.Steps(ctx, t.Key)
+	if err != nil {
+		return fmt.Errorf("read journal of turn %s: %w", t.Key, err)
+	}
+	j := newJournal(p, t.Key, steps, nil)
+	return j.settle(ctx, agent.Settled{State: state, Fault: fault, Abandoned: reasoner.Abandon(steps)}, "", t.State)
+}
+
+// keyedMutex serialises the short decisions on one session: is the turn new, may it
+// start, is it over. It is never held while a model or a tool runs.
+type keyedMutex struct {
+	mu    sync.Mutex // guards locks
+	locks map[agent.TurnKey]*countedMutex
+}
+
+type countedMutex struct {
+	sync.Mutex
+	users int
+}
+
+func (k *keyedMutex) lock(org agent.OrgID, id agent.SessionID) (unlock func()) {
+	key := agent.TurnKey{Org: org, Session: id}
+	k.mu.Lock()
+	if k.locks == nil {
+		k.locks = map[agent.TurnKey]*countedMutex{}
+	}
+	m := k.locks[key]
+	if m == nil {
+		m = &countedMutex{}
+		k.locks[key] = m
+	}
+	m.users++
+	k.mu.Unlock()
+	m.Lock()
+	return func() {
+		m.Unlock()
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if m.users--; m.users == 0 {
+			delete(k.locks, key)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/tool"
+)
+
+// Recover takes up the turns that an earlier process left unfinished and starts the
+// sweep, which ends waiting turns whose time is up and takes up turns whose end
+// could not be written. Call it once, before the first request.
+func (p *Pipeline) Recover(ctx context.Context) error {
+	if err := p.sweep(ctx); err != nil {
+		return fmt.Errorf("recover unfinished turns: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.sweeping {
+		return errors.New("pipeline: Recover was called twice")
+	}
+	p.sweeping = true
+	sweeping, stop := context.WithCancel(context.Background())
+	p.stop = stop
+	p.work.Add(1)
+	go func() {
+		defer p.work.Done()
+		tick := time.NewTicker(p.Limits.SweepEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-sweeping.Done():
+				return
+			case <-tick.C:
+				if err := p.sweep(sweeping); err != nil && sweeping.Err() == nil {
+					p.Log.Error("sweep", "error", err)
+				}
+			}
+		}
+	}()
+	return nil
+}
+
+func (p *Pipeline) sweep(ctx context.Context) error {
+	unfinished, err := p.Store.Unfinished(ctx)
+	if err != nil {
+		return err
+	}
+	for _, key := range unfinished {
+		if err := p.resume(ctx, key); err != nil {
+			p.Log.Error("resume turn", "turn", key.String(), "error", err)
+		}
+	}
+	expired, err := p.Store.Expired(ctx, p.Now())
+	if err != nil {
+		return err
+	}
+	for _, key := range expired {
+		if err := p.expire(ctx, key); err != nil {
+			p.Log.Error("expire turn", "turn", key.String(), "error", err)
+		}
+	}
+	return nil
+}
+
+// resume takes a turn up from its journal, unless it runs here or is at rest.
+func (p *Pipeline) resume(ctx context.Context, key agent.TurnKey) error {
+	unlock := p.sessionLocks.lock(key.Org, key.Session)
+	defer unlock()
+	if p.runningTurn(key) != nil || p.isDraining() {
+		return nil
+	}
+	t, err := p.Store.Turn(ctx, key)
+	if err != nil || t.State.Terminal() || t.State == agent.TurnWaiting {
+		return err
+	}
+	steps, err := p.Store.Steps(ctx, key)
+	if err != nil {
+		return err
+	}
+	s, err := p.Store.Session(ctx, key.Org, key.Session)
+	if err != nil {
+		return err
+	}
+	rt, err := p.turn(ctx, agent.Caller{Org: key.Org, User: t.User}, s, t, tool.ParseSet(t.Tools, p.Registry))
+	if err != nil {
+		fault := agent.FaultOf(err)
+		return p.endAtRest(ctx, t, agent.TurnFailed, &fault)
+	}
+	j := newJournal(p, key, steps, nil)
+	j.live = p.Hub.Open(key, j.nextEvent)
+	if err := j.Append(ctx, agent.Step{Kind: agent.StepResumed, Resumed: &agent.Resumed{ReplaceFrom: j.nextEvent}}); err != nil {
+		j.live.Close()
+		return err
+	}
+	p.Log.Info("turn resumed", "turn", key.String(), "steps", len(steps))
+	p.start(rt, j.all, j, t.Deadline)
+	return nil
+}
+
+// expire fails a turn that waited too long for its client.
+func (p *Pipeline) expire(ctx context.Context, key agent.TurnKey) error {
+	unlock := p.sessionLocks.lock(key.Org, key.Session)
+	defer unlock()
+	t, err := p.Store.Turn(ctx, key)
+	if err != nil || t.State != agent.TurnWaiting || t.Deadline.After(p.Now()) {
+		return err
+	}
+	fault := agent.Errorf(agent.KindTurnExpired, "The turn waited until %s for tool results that did not come.", t.Deadline.UTC().Format(time.RFC3339)).Fault
+	return p.endAtRest(ctx, t, agent.TurnFailed, &fault)
+}
+
+// Drain refuses new turns and waits for the running ones. When ctx ends first they
+// are broken off where they stand; their journals take them up at the next start.
+func (p *Pipeline) Drain(ctx context.Context) error {
+	p.mu.Lock()
+	p.draining = true
+	if p.stop != nil {
+		p.stop()
+	}
+	p.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		p.work.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	for _, r := range p.running {
+		r.cancel(errDrained)
+	}
+	n := len(p.running)
+	p.mu.Unlock()
+	select {
+	case <-done:
+		p.Log.Info("drained; turns go on after the restart", "turns", n)
+		return nil
+	case <-time.After(p.Limits.SettleTime):
+		return fmt.Errorf("drain: %d turns did not stop within %s", n, p.Limits.SettleTime)
+	}
+}
+
+// Draining reports whether Drain has begun.
+func (p *Pipeline) Draining() bool { return p.isDraining() }
+
+func (p *Pipeline) isDraining() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.draining
+}

@@ -1,0 +1,91 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/contract"
+	"github.com/aptixhq/aptix/internal/llm"
+	"github.com/aptixhq/aptix/internal/prompt"
+)
+
+// Preview is the request that a user turn would send, without anything stored and
+// without the model being called.
+type Preview struct {
+	Canonical, CanonicalSHA256 string
+	Wire, WireSHA256           string
+	Mode                       agent.ModeKey
+	// Tools is the frozen JSON array.
+	Tools json.RawMessage
+}
+
+// Preview builds the first request of a turn exactly as Submit would send it now.
+func (p *Pipeline) Preview(ctx context.Context, by agent.Caller, u contract.UserTurn) (Preview, error) {
+	o, err := p.open(ctx, by, Execution{UserTurn: u})
+	if err != nil {
+		return Preview{}, err
+	}
+	return Preview{
+		Canonical: string(o.first.Canonical), CanonicalSHA256: o.first.CanonicalSHA256,
+		Wire: string(o.first.WireBytes), WireSHA256: o.first.WireSHA256,
+		Mode: o.turn.Request.Mode, Tools: o.turn.Tools.JSON,
+	}, nil
+}
+
+// ModelCall is one model call of a turn as it was sent.
+type ModelCall struct {
+	N                          int
+	Canonical, CanonicalSHA256 string
+	Wire, WireSHA256           string
+	At                         time.Time
+	// Usage is nil until the call was answered.
+	Usage *agent.Usage
+}
+
+// Requests returns every model call of a turn, byte for byte. The bytes are checked
+// against the hash that was journalled when they were sent.
+func (p *Pipeline) Requests(ctx context.Context, key agent.TurnKey) ([]ModelCall, error) {
+	t, err := p.Store.Turn(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := p.Store.Steps(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("read journal of turn %s: %w", key, err)
+	}
+	var calls []ModelCall
+	var earlier []json.RawMessage // the replayed transcript: earlier turns, then this one
+	loaded := false
+	for _, s := range steps {
+		switch s.Kind {
+		case agent.StepAsked:
+			a := s.Asked
+			if a.Replayed > 0 && !loaded {
+				transcript, err := p.Store.Transcript(ctx, key.Org, key.Session, t.Ordinal)
+				if err != nil {
+					return nil, fmt.Errorf("read transcript of session %s: %w", key.Session, err)
+				}
+				earlier, loaded = append(transcript, earlier...), true
+			}
+			items := a.NewItems
+			if a.Replayed > 0 {
+				items = append(append([]json.RawMessage{}, earlier...), a.NewItems...)
+			}
+			wire := llm.Assemble(a.WireHead, items, a.WireTail)
+			if prompt.SHA256(wire) != a.WireSHA256 {
+				return nil, fmt.Errorf("model call %d of turn %s: the stored request does not have the hash %s that was journalled", a.Call, key, a.WireSHA256)
+			}
+			calls = append(calls, ModelCall{N: a.Call, Canonical: a.Canonical, CanonicalSHA256: a.CanonicalSHA256,
+				Wire: string(wire), WireSHA256: a.WireSHA256, At: s.At})
+			earlier = append(earlier, a.NewItems...)
+		case agent.StepAnswered:
+			usage := s.Answered.Usage
+			calls[len(calls)-1].Usage = &usage
+			earlier = append(earlier, s.Answered.Items...)
+		}
+	}
+	return calls, nil
+}

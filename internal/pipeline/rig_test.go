@@ -1,0 +1,158 @@
+package pipeline_test
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/events"
+	"github.com/aptixhq/aptix/internal/llm"
+	"github.com/aptixhq/aptix/internal/llm/llmtest"
+	"github.com/aptixhq/aptix/internal/mode"
+	"github.com/aptixhq/aptix/internal/pipeline"
+	"github.com/aptixhq/aptix/internal/reasoner"
+	"github.com/aptixhq/aptix/internal/session"
+	"github.com/aptixhq/aptix/internal/store/sqlite"
+	"github.com/aptixhq/aptix/internal/tool"
+	"github.com/aptixhq/aptix/internal/tool/builtin"
+)
+
+// caller is who sends the turns of these tests.
+var caller = agent.Caller{Org: "acme", User: "alice"}
+
+// rig is the whole server below HTTP, on a real database file and against a fake
+// provider on a real socket. It can be stopped and started over the same file.
+type rig struct {
+	t        *testing.T
+	path     string
+	provider *llmtest.Server
+	catalog  *mode.Catalog
+	extra    []tool.Tool
+	chain    bool
+	limits   reasoner.Limits
+	times    pipeline.Limits
+	log      *slog.Logger
+
+	store    *sqlite.Store
+	sessions *session.Manager
+	pipeline *pipeline.Pipeline
+	stopped  bool
+}
+
+func newRig(t *testing.T, options ...func(*rig)) *rig {
+	t.Helper()
+	r := &rig{t: t, path: filepath.Join(t.TempDir(), "aptix.db"), catalog: mode.Builtin(), log: slog.New(slog.DiscardHandler)}
+	for _, o := range options {
+		o(r)
+	}
+	r.start()
+	t.Cleanup(r.stop)
+	return r
+}
+
+func (r *rig) start() {
+	r.t.Helper()
+	fail := func(err error) {
+		if err != nil {
+			r.t.Helper()
+			r.t.Fatal(err)
+		}
+	}
+	var err error
+	r.store, err = sqlite.Open(r.t.Context(), r.path, r.log)
+	fail(err)
+	sessions := &lateSessions{}
+	change, err := builtin.NewChangeMode(sessions, r.log)
+	fail(err)
+	list, err := builtin.NewListModes(r.catalog, r.log)
+	fail(err)
+	registry, err := tool.NewRegistry(append([]tool.Tool{change, list}, r.extra...)...)
+	fail(err)
+	r.sessions, err = session.New(session.Config{Store: r.store, Catalog: r.catalog, Registry: registry, Contexts: contexts{}, Log: r.log})
+	fail(err)
+	sessions.Manager = r.sessions
+	model := llm.New(llm.Config{BaseURL: r.provider.URL, APIKey: "sk-test-canary"})
+	loop, err := reasoner.New(reasoner.Config{Model: model, Sessions: r.store, Catalog: r.catalog, Registry: registry, Log: r.log, Limits: r.limits})
+	fail(err)
+	r.pipeline, err = pipeline.New(pipeline.Config{
+		Store: r.store, Sessions: r.sessions, Catalog: r.catalog, Registry: registry, Contexts: contexts{},
+		Reasoner: loop, Hub: events.NewHub(), Log: r.log, Chain: r.chain, Limits: r.times,
+	})
+	fail(err)
+	fail(r.pipeline.Recover(r.t.Context()))
+	r.stopped = false
+}
+
+func (r *rig) stop() {
+	if r.stopped {
+		return
+	}
+	r.stopped = true
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := r.pipeline.Drain(ctx); err != nil {
+		r.t.Errorf("drain: %v", err)
+	}
+	if err := r.store.Close(); err != nil {
+		r.t.Errorf("close store: %v", err)
+	}
+}
+
+// restart stops the process's parts and starts them over the same file.
+func (r *rig) restart() {
+	r.t.Helper()
+	r.stop()
+	r.start()
+}
+
+// lateSessions lets a tool be built before the manager that needs the registry.
+type lateSessions struct{ *session.Manager }
+
+// contexts is a configuration with two conversation contexts.
+type contexts struct{}
+
+func (contexts) Conversation(agentID, conversationID string) (agent.ConversationContext, bool) {
+	temperature := 0.2
+	switch agentID + "/" + conversationID {
+	case "default/default":
+		return agent.ConversationContext{ID: "default", Model: "test-model", System: "You are Aptix.", Temperature: &temperature}, true
+	case "default/terse":
+		return agent.ConversationContext{ID: "terse", Model: "test-model-2", System: "Be terse."}, true
+	}
+	return agent.ConversationContext{}, false
+}
+
+func (c contexts) Resolve(agentID, conversationID string) (string, string, agent.ConversationContext, error) {
+	if agentID == "" {
+		agentID = "default"
+	}
+	if conversationID == "" {
+		conversationID = "default"
+	}
+	found, ok := c.Conversation(agentID, conversationID)
+	if !ok {
+		return "", "", found, agent.Errorf(agent.KindUnknownContext, "There is no conversation context %q in %q. Valid: default, terse.", conversationID, agentID)
+	}
+	return agentID, conversationID, found, nil
+}
+
+func withCatalog(files map[string][]byte) func(*rig) {
+	return func(r *rig) {
+		if len(files) == 0 {
+			return
+		}
+		fsys := fstest.MapFS{}
+		for name, data := range files {
+			fsys[name] = &fstest.MapFile{Data: data}
+		}
+		catalog, err := mode.Load(fsys)
+		if err != nil {
+			r.t.Fatalf("catalogue of the scenario: %v", err)
+		}
+		r.catalog = catalog
+	}
+}

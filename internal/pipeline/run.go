@@ -1,0 +1,128 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/contract"
+	"github.com/aptixhq/aptix/internal/reasoner"
+)
+
+// start runs the turn in a goroutine of its own, which ends with the turn, with its
+// deadline or with Drain. The caller holds the session's lock.
+func (p *Pipeline) start(t reasoner.Turn, steps []agent.Step, j *journal, deadline time.Time) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	ctx, stopTimer := context.WithTimeoutCause(ctx, deadline.Sub(p.Now()), errDeadline)
+	r := &running{cancel: cancel, done: make(chan struct{})}
+	p.mu.Lock()
+	p.running[t.Key] = r
+	if p.draining {
+		cancel(errDrained)
+	}
+	p.work.Add(1)
+	p.mu.Unlock()
+	go func() {
+		defer p.work.Done()
+		defer stopTimer()
+		defer cancel(nil)
+		p.run(ctx, t, steps, j)
+		// The journal has everything by now: a follower that finds the live log
+		// closed reads on there.
+		j.live.Close()
+		p.mu.Lock()
+		delete(p.running, t.Key)
+		p.mu.Unlock()
+		close(r.done)
+	}()
+}
+
+// run reasons and settles. Settling has its own time: it must happen also when the
+// turn's is used up.
+func (p *Pipeline) run(ctx context.Context, t reasoner.Turn, steps []agent.Step, j *journal) {
+	out, err := p.Reasoner.Run(ctx, t, steps, j)
+	settling, cancel := context.WithTimeout(context.Background(), p.Limits.SettleTime)
+	defer cancel()
+	if err == nil {
+		err = p.deliver(settling, t, out, j)
+		if err == nil {
+			return
+		}
+	}
+	if errors.Is(err, errDrained) {
+		// Nothing is settled: the turn goes on from its journal after the restart.
+		if err := j.Append(settling); err != nil {
+			p.Log.Error("keep the last steps of a drained turn", "turn", t.Key.String(), "error", err)
+		}
+		return
+	}
+	end := agent.Settled{State: agent.TurnFailed, Abandoned: reasoner.Abandon(j.all)}
+	switch fault := agent.FaultOf(err); {
+	case errors.Is(err, errCancelled):
+		end.State = agent.TurnCancelled
+	case errors.Is(err, errDeadline):
+		end.Fault = &agent.Errorf(agent.KindLimitReached, "The turn did not finish within %s.", p.Limits.TurnTime).Fault
+	default:
+		end.Fault = &fault
+		p.Log.Error("turn failed", "turn", t.Key.String(), "code", fault.Kind, "error", err)
+	}
+	if err := j.settle(settling, end, "", agent.TurnAccepted, agent.TurnRunning); err != nil {
+		// The store is out of reach. The turn stays running in the journal and the
+		// sweep takes it up again.
+		p.Log.Error("settle turn", "turn", t.Key.String(), "state", end.State, "error", err)
+	}
+}
+
+// deliver journals the answer of a run, or its client tool calls, and shows it.
+func (p *Pipeline) deliver(ctx context.Context, t reasoner.Turn, out reasoner.Outcome, j *journal) error {
+	// The session's mode is the authority (AGN-011 §3.4): it is read once more, in
+	// case the user switched by hand while the turn ran.
+	s, err := p.Store.Session(ctx, t.Key.Org, t.Key.Session)
+	if err != nil {
+		return fmt.Errorf("read session %s to settle: %w", t.Key.Session, err)
+	}
+	display := string(s.Mode)
+	if m, ok := p.Catalog.Get(s.Mode); ok {
+		display = m.DisplayName
+	}
+	if len(out.Waiting) > 0 {
+		response, err := encode(contract.ClientToolContinuation{
+			SessionID: t.Key.Session, TurnID: t.Key.Turn,
+			Mode: s.Mode, ModeDisplayName: display, ToolCalls: out.Waiting, ModeChange: out.ModeSwitch,
+		})
+		if err != nil {
+			return err
+		}
+		return j.wait(ctx, response, out.Waiting, p.Now().Add(p.Limits.WaitTime))
+	}
+	var warnings []string
+	for _, step := range j.all {
+		if step.Accepted != nil {
+			warnings = append(warnings, step.Accepted.Warnings...)
+		}
+	}
+	response, err := encode(contract.Final{
+		SessionID: t.Key.Session, TurnID: t.Key.Turn,
+		Mode: s.Mode, ModeDisplayName: display, PrimaryOutputText: out.Text, Usage: out.Usage, ModeChange: out.ModeSwitch,
+		ToolResults: contract.ServerToolResults(out.ServerResults), UserWarnings: warnings,
+	})
+	if err != nil {
+		return err
+	}
+	return j.settle(ctx, agent.Settled{State: agent.TurnCompleted, Response: response}, out.ResponseID, agent.TurnAccepted, agent.TurnRunning)
+}
+
+// encode renders an answer; text stays readable (no HTML escapes).
+func encode(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, fmt.Errorf("encode answer: %w", err)
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
