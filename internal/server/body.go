@@ -1,0 +1,150 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/store"
+)
+
+// readBody reads a JSON request body whole, at most limit bytes and one more to know
+// that there are too many. A request without any body gives none; whether that will
+// do is the decoder's to say.
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength == 0 && r.Header.Get("Content-Type") == "" {
+		return nil, nil
+	}
+	if err := jsonMedia(r.Header); err != nil {
+		return nil, err
+	}
+	limit := s.limits.Body
+	if r.ContentLength > limit {
+		return nil, s.tooLarge(w)
+	}
+	rc := http.NewResponseController(w)
+	body, err := io.ReadAll(io.LimitReader(&pacedReader{rc: rc, r: r.Body, idle: s.bodyIdle, end: time.Now().Add(s.bodyTimeout)}, limit+1))
+	switch {
+	case int64(len(body)) > limit:
+		return nil, s.tooLarge(w)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		hangUp(w)
+		return nil, agent.Errorf(agent.KindInvalidRequest, "The request body did not arrive in time. Send it again.").Because(err)
+	case err != nil:
+		hangUp(w)
+		return nil, agent.Errorf(agent.KindInvalidRequest, "The request body broke off. Send it again.").Because(err)
+	}
+	// From here on the connection is idle while the turn runs, as long as that takes.
+	_ = rc.SetReadDeadline(time.Time{})
+	return body, nil
+}
+
+// pacedReader bounds every read of a body, and all of them together, so that a
+// sender who drips holds a connection for a bounded time only.
+type pacedReader struct {
+	rc   *http.ResponseController
+	r    io.Reader
+	idle time.Duration
+	end  time.Time
+}
+
+func (p *pacedReader) Read(b []byte) (int, error) {
+	next := time.Now().Add(p.idle)
+	if p.end.Before(next) {
+		next = p.end
+	}
+	_ = p.rc.SetReadDeadline(next) // not every writer has a connection behind it
+	return p.r.Read(b)
+}
+
+func (s *Server) tooLarge(w http.ResponseWriter) error {
+	hangUp(w)
+	return agent.Errorf(agent.KindPayloadTooLarge,
+		"The request body may have at most %d bytes. Send fewer or smaller artifacts.", s.limits.Body)
+}
+
+// hangUp closes the connection after the answer and stops net/http from reading the
+// rest of the body first.
+func hangUp(w http.ResponseWriter) {
+	w.Header().Set("Connection", "close")
+	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0))
+}
+
+// jsonMedia accepts application/json in UTF-8, uncompressed. A page of another origin
+// can send none of these without a preflight, which we never grant.
+func jsonMedia(h http.Header) error {
+	if enc := h.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
+		return agent.Errorf(agent.KindUnsupportedMediaType, "Compressed request bodies are not taken. Send the JSON as it is.")
+	}
+	media, params, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil || media != "application/json" {
+		return agent.Errorf(agent.KindUnsupportedMediaType, "Send the body as Content-Type: application/json.")
+	}
+	for name, value := range params {
+		if name != "charset" || !strings.EqualFold(value, "utf-8") {
+			return agent.Errorf(agent.KindUnsupportedMediaType, "JSON is UTF-8 here. Send it as Content-Type: application/json without parameters.")
+		}
+	}
+	return nil
+}
+
+// pageOf reads ?limit= and ?cursor=.
+func pageOf(r *http.Request) (store.Page, error) {
+	q := r.URL.Query()
+	p := store.Page{Cursor: q.Get("cursor")}
+	if q.Has("limit") {
+		n, err := strconv.Atoi(q.Get("limit"))
+		if err != nil || n < 1 || n > store.MaxLimit {
+			return store.Page{}, agent.Errorf(agent.KindInvalidRequest, "limit must be a number from 1 to %d.", store.MaxLimit)
+		}
+		p.Limit = n
+	}
+	return p, nil
+}
+
+// afterOf reads the sequence from which a stream goes on. Last-Event-ID, which a
+// reconnecting EventSource adds by itself, is fresher than the ?after= that stands
+// in its URL, so it wins.
+func afterOf(r *http.Request) (int64, error) {
+	text, name := r.URL.Query().Get("after"), "after"
+	if id := r.Header.Get("Last-Event-ID"); id != "" {
+		text, name = id, "Last-Event-ID"
+	}
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return 0, agent.Errorf(agent.KindInvalidRequest, "%s must be the sequence number of an event that you have seen, or 0.", name)
+	}
+	return n, nil
+}
+
+// sessionID reads the session that a path names. A name that no session can have
+// names none.
+func sessionID(r *http.Request) (agent.SessionID, error) {
+	id := r.PathValue("sessionId")
+	if !agent.ValidID(id) {
+		return "", agent.Errorf(agent.KindNotFound, "There is no such session.")
+	}
+	return agent.SessionID(id), nil
+}
+
+// turnKey reads the turn that a path names, in the caller's organisation.
+func turnKey(r *http.Request) (agent.TurnKey, error) {
+	session, err := sessionID(r)
+	if err != nil {
+		return agent.TurnKey{}, err
+	}
+	turn := r.PathValue("turnId")
+	if !agent.ValidID(turn) {
+		return agent.TurnKey{}, agent.Errorf(agent.KindNotFound, "There is no such turn.")
+	}
+	return agent.TurnKey{Org: callerOf(r).Org, Session: session, Turn: agent.TurnID(turn)}, nil
+}

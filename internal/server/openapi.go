@@ -1,0 +1,222 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/store"
+)
+
+const schemaRef = "#/components/schemas/"
+
+// OpenAPI returns the OpenAPI 3.1 document of the server, as /openapi.json serves it.
+func OpenAPI() ([]byte, error) {
+	doc, err := document(routes())
+	if err != nil {
+		return nil, err
+	}
+	return render(doc)
+}
+
+// render writes the document for machines and for diffs.
+func render(doc *huma.OpenAPI) ([]byte, error) {
+	raw, err := json.Marshal(doc)
+	if err != nil {
+		return nil, fmt.Errorf("render the OpenAPI document: %w", err)
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, raw, "", "  "); err != nil {
+		return nil, fmt.Errorf("render the OpenAPI document: %w", err)
+	}
+	b.WriteByte('\n')
+	return b.Bytes(), nil
+}
+
+// document generates the OpenAPI document from the table of routes and the Go types
+// it names. What the types do not say stands in schemas.go.
+func document(table []route) (*huma.OpenAPI, error) {
+	reg := huma.NewMapRegistry(schemaRef, huma.DefaultSchemaNamer)
+	doc := &huma.OpenAPI{
+		OpenAPI: "3.1.0",
+		Info: &huma.Info{
+			Title:   "Aptix",
+			Version: "v1",
+			License: &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
+			Description: "A mode-aware agent execution server. Every answer carries X-Request-Id, which takes over the request's own " +
+				"if that is 1 to 64 characters of [A-Za-z0-9_.-]. Every fault is a Problem. Request members may also be spelled as in the " +
+				"specification (SessionId for sessionId), not both ways at once; null is the same as absent. " +
+				"Without authentication the server answers only to loopback names.",
+		},
+		Components: &huma.Components{
+			Schemas: reg,
+			SecuritySchemes: map[string]*huma.SecurityScheme{
+				"bearer": {Type: "http", Scheme: "bearer", Description: "An API key. Not needed while the server runs without authentication."},
+			},
+		},
+	}
+	problem := reg.Schema(reflect.TypeFor[Problem](), true, "")
+	for _, rt := range table {
+		doc.AddOperation(operation(reg, problem, rt))
+	}
+	return doc, finishSchemas(reg)
+}
+
+var wildcard = regexp.MustCompile(`\{(\w+)\}`)
+
+// operation describes one route.
+func operation(reg huma.Registry, problem *huma.Schema, rt route) *huma.Operation {
+	op := &huma.Operation{
+		Method: rt.method, Path: strings.TrimSuffix(rt.pattern, "{$}"),
+		OperationID: rt.id, Summary: rt.summary, Description: remarks[rt.id],
+		Responses: map[string]*huma.Response{},
+	}
+	if rt.class != public {
+		op.Security = []map[string][]string{{"bearer": {}}, {}}
+	}
+	for _, m := range wildcard.FindAllStringSubmatch(rt.pattern, -1) {
+		op.Parameters = append(op.Parameters, pathParameter(m[1]))
+	}
+	for _, name := range slices.Concat(rt.in.query, rt.in.header) {
+		op.Parameters = append(op.Parameters, parameter(name))
+	}
+	if len(rt.in.bodies) > 0 {
+		op.RequestBody = &huma.RequestBody{
+			Required: !rt.in.optional,
+			Content:  map[string]*huma.MediaType{"application/json": {Schema: oneOf(reg, rt.in.bodies)}},
+		}
+	}
+	for _, out := range rt.out {
+		r := response(op, out.status)
+		switch {
+		case out.media == "text/event-stream":
+			r.Content[out.media] = &huma.MediaType{Schema: eventStream()}
+		case out.media == "text/html":
+			r.Content[out.media] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
+		case len(out.bodies) > 0:
+			r.Content[out.media] = &huma.MediaType{Schema: oneOf(reg, out.bodies)}
+		}
+		if out.status == http.StatusCreated {
+			r.Headers = map[string]*huma.Header{"Location": {Description: "Where the new thing is read.", Schema: &huma.Schema{Type: huma.TypeString}}}
+		}
+	}
+	for status, kinds := range faultsOf(rt) {
+		r := response(op, status)
+		r.Description = "Problem with code " + strings.Join(kinds, ", ") + "."
+		r.Content[problemType] = &huma.MediaType{Schema: problem}
+		if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+			r.Headers = map[string]*huma.Header{"Retry-After": {Description: "Seconds to wait before the request is sent again.", Schema: &huma.Schema{Type: huma.TypeInteger}}}
+		}
+	}
+	return op
+}
+
+// response returns the operation's response of this status.
+func response(op *huma.Operation, status int) *huma.Response {
+	key := strconv.Itoa(status)
+	if op.Responses[key] == nil {
+		op.Responses[key] = &huma.Response{Description: http.StatusText(status), Content: map[string]*huma.MediaType{}}
+	}
+	return op.Responses[key]
+}
+
+// faultsOf returns the codes that a route may answer with, by status, with those
+// that every route may.
+func faultsOf(rt route) map[int][]string {
+	kinds := with(rt.faults, agent.KindForbidden, agent.KindInternal)
+	if rt.class != public {
+		kinds = with(kinds, agent.KindUnauthenticated)
+	}
+	by := map[int][]string{}
+	for _, k := range kinds {
+		status := meanings[k].status
+		if !slices.Contains(by[status], string(k)) {
+			by[status] = append(by[status], string(k))
+		}
+	}
+	for _, codes := range by {
+		slices.Sort(codes)
+	}
+	return by
+}
+
+// oneOf returns the schema of a body that has one of these types.
+func oneOf(reg huma.Registry, values []any) *huma.Schema {
+	var all []*huma.Schema
+	for _, v := range values {
+		if _, ok := v.(anyJSON); ok {
+			return &huma.Schema{Type: huma.TypeObject}
+		}
+		all = append(all, reg.Schema(reflect.TypeOf(v), true, ""))
+	}
+	if len(all) == 1 {
+		return all[0]
+	}
+	return &huma.Schema{OneOf: all}
+}
+
+func pathParameter(name string) *huma.Param {
+	s := idSchema()
+	if name == "key" {
+		s = modeKeySchema()
+	}
+	return &huma.Param{Name: name, In: "path", Required: true, Schema: s}
+}
+
+// parameter describes a query or header parameter.
+func parameter(name string) *huma.Param {
+	sequence := &huma.Schema{Type: huma.TypeInteger, Minimum: new(0.0)}
+	switch name {
+	case "limit":
+		return &huma.Param{Name: name, In: "query", Description: "How many entries to return.",
+			Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0), Maximum: new(float64(store.MaxLimit)), Default: store.DefaultLimit}}
+	case "after":
+		return &huma.Param{Name: name, In: "query", Description: "The sequence of the last event seen.", Schema: sequence}
+	case "Last-Event-ID":
+		return &huma.Param{Name: name, In: "header", Schema: sequence,
+			Description: "As after, and stronger than it: an EventSource sends it when it reconnects."}
+	default:
+		return &huma.Param{Name: name, In: "query", Description: "The nextCursor of the page before.", Schema: &huma.Schema{Type: huma.TypeString}}
+	}
+}
+
+// remarks say what a summary has no room for, by operation id.
+var remarks = map[string]string{
+	"execute": "The body is a user turn or a tool continuation, told apart by its members. turnId makes the request idempotent: " +
+		"the same body again gives the same turn, never a second run. The answer is JSON, or a stream of events when the turn asked for it; " +
+		"a continuation is answered as its turn was. A client that hangs up does not stop the turn.",
+	"preview": "Nothing is stored and no model is called. The hashes are those that the turn's model.request event would carry.",
+	"followTurn": "Server-sent events from any point: those after Last-Event-ID or after, then live. Deliveries that are over are passed by. " +
+		"The stream ends with the event that ends the turn, or with the turn.waiting at which the turn now stands; go on after it once the " +
+		"tool results are sent. 204 means that a turn at rest has no further events. A stream that ends without one of turn.completed, turn.waiting, " +
+		"turn.failed and turn.cancelled was cut: follow again from the last id.",
+	"cancelTurn": "The turn ends soon after, with state cancelled. A turn that is over stays as it is.",
+	"setMode":    "Same write path and same history as a change by the model. The mode that the session is in already changes nothing.",
+}
+
+// operationsOf returns the operations of a document in the order of the table.
+func operationsOf(table []route, doc *huma.OpenAPI) []*huma.Operation {
+	var ops []*huma.Operation
+	for _, rt := range table {
+		item := doc.Paths[strings.TrimSuffix(rt.pattern, "{$}")]
+		ops = append(ops, map[string]*huma.Operation{
+			http.MethodGet: item.Get, http.MethodPost: item.Post, http.MethodPut: item.Put, http.MethodDelete: item.Delete,
+		}[rt.method])
+	}
+	return ops
+}
+
+// schemaNames returns the names of a document's schemas in order.
+func schemaNames(doc *huma.OpenAPI) []string {
+	return slices.Sorted(maps.Keys(doc.Components.Schemas.Map()))
+}

@@ -1,0 +1,43 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// Health says whether the server lives or is ready.
+type Health struct {
+	Status string `json:"status" enum:"ok,draining,unavailable"`
+}
+
+// anyJSON stands for a document that describes itself.
+type anyJSON struct{}
+
+// readyWithin bounds the question whether the store answers.
+const readyWithin = 2 * time.Second
+
+func (s *Server) live(w http.ResponseWriter, _ *http.Request) error {
+	return writeJSON(w, http.StatusOK, Health{"ok"})
+}
+
+// readiness tells a load balancer whether to send new turns here.
+func (s *Server) readiness(w http.ResponseWriter, r *http.Request) error {
+	if s.draining.Load() {
+		return writeJSON(w, http.StatusServiceUnavailable, Health{"draining"})
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), readyWithin)
+	defer cancel()
+	if err := s.ready(ctx); err != nil {
+		s.log.WarnContext(ctx, "not ready", "error", err)
+		return writeJSON(w, http.StatusServiceUnavailable, Health{"unavailable"})
+	}
+	return writeJSON(w, http.StatusOK, Health{"ok"})
+}
+
+func (s *Server) getOpenAPI(w http.ResponseWriter, _ *http.Request) error {
+	return writeBody(w, http.StatusOK, "application/json", s.openAPI)
+}
+
+func (s *Server) getDocs(w http.ResponseWriter, _ *http.Request) error  { return s.docs.write(w) }
+func (s *Server) getIndex(w http.ResponseWriter, _ *http.Request) error { return s.index.write(w) }

@@ -1,0 +1,145 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/contract"
+	"github.com/aptixhq/aptix/internal/mode"
+)
+
+// routes is the whole URL space. The OpenAPI document is generated from it.
+func routes() []route {
+	const (
+		session = "/v1/sessions/{sessionId}"
+		turn    = session + "/turns/{turnId}"
+	)
+	return []route{
+		{"POST", "/v1/agent/execute", user, "execute", "Run a user turn, or go on with one after its tool calls", (*Server).execute,
+			takes(contract.UserTurn{}, contract.ToolContinuation{}), gives(is(200, contract.Final{}, contract.ClientToolContinuation{}), eventBody), turnFaults},
+		{"POST", "/v1/agent/preview", user, "preview", "Show the request that a user turn would send", (*Server).preview,
+			takes(contract.UserTurn{}), gives(is(200, Preview{})), previewFaults},
+
+		{"POST", "/v1/sessions", user, "createSession", "Create a session", (*Server).createSession,
+			may(contract.CreateSession{}), gives(is(201, Session{})), createFaults},
+		{"GET", "/v1/sessions", user, "listSessions", "List the sessions, newest first", (*Server).listSessions,
+			pages, gives(is(200, List[Session]{})), badQuery},
+		{"GET", session, user, "getSession", "Read a session", (*Server).getSession,
+			nothing, gives(is(200, Session{})), missing},
+		{"DELETE", session, user, "deleteSession", "Erase a session and everything under it", (*Server).deleteSession,
+			nothing, gives(is(204)), with(missing, agent.KindStorageFull)},
+		{"GET", session + "/mode-history", user, "listModeHistory", "List the changes of the mode, newest last", (*Server).modeHistory,
+			pages, gives(is(200, List[ModeChange]{})), with(missing, badQuery...)},
+		{"PUT", session + "/mode", user, "setMode", "Change the mode by hand; the tools follow with the next turn", (*Server).setMode,
+			takes(contract.SetMode{}), gives(is(200, Session{})), with(changeFaults, agent.KindUnknownMode)},
+		{"PUT", session + "/tools", user, "setTools", "Replace the client's tools, from the next turn on", (*Server).setTools,
+			takes(contract.SetTools{}), gives(is(200, Session{})), changeFaults},
+
+		{"GET", session + "/turns", user, "listTurns", "List the turns, newest last", (*Server).listTurns,
+			pages, gives(is(200, List[Turn]{})), with(missing, badQuery...)},
+		{"GET", turn, user, "getTurn", "Read where a turn stands", (*Server).getTurn,
+			nothing, gives(is(200, Turn{})), missing},
+		{"GET", turn + "/events", user, "followTurn", "Follow a turn's events", (*Server).followTurn,
+			resumes, gives(eventBody, is(204)), with(missing, badQuery...)},
+		{"GET", turn + "/requests", user, "listRequests", "List the model calls of a turn, byte for byte", (*Server).listRequests,
+			nothing, gives(is(200, List[ModelCall]{})), missing},
+		{"POST", turn + "/cancel", user, "cancelTurn", "Ask for the end of a turn", (*Server).cancelTurn,
+			nothing, gives(is(202, Turn{})), with(missing, agent.KindStorageFull)},
+
+		{"GET", "/v1/modes", user, "listModes", "List the modes, the default first", (*Server).listModes,
+			pages, gives(is(200, List[mode.Mode]{})), badQuery},
+		{"GET", "/v1/modes/{key}", user, "getMode", "Read a mode", (*Server).getMode,
+			nothing, gives(is(200, mode.Mode{})), missing},
+		{"GET", "/v1/tools", user, "listTools", "List the server's tools", (*Server).listTools,
+			pages, gives(is(200, List[Tool]{})), badQuery},
+
+		{"GET", "/livez", public, "live", "Whether the process runs", (*Server).live, nothing, gives(is(200, Health{})), nil},
+		{"GET", "/readyz", public, "ready", "Whether new turns are taken", (*Server).readiness, nothing, gives(is(200, Health{}), is(503, Health{})), nil},
+		{"GET", "/openapi.json", public, "openapi", "This document", (*Server).getOpenAPI, nothing, gives(is(200, anyJSON{})), nil},
+		{"GET", "/docs", public, "docs", "This document, for people", (*Server).getDocs, nothing, gives(htmlBody), nil},
+		{"GET", "/{$}", public, "index", "Where to go from here", (*Server).getIndex, nothing, gives(htmlBody), nil},
+	}
+}
+
+// The faults that routes share. Every route may also answer forbidden, not_found,
+// method_not_allowed and internal, and a route that is not public unauthenticated.
+var (
+	badQuery      = []agent.Kind{agent.KindInvalidRequest}
+	missing       = []agent.Kind{agent.KindNotFound}
+	bodyFaults    = []agent.Kind{agent.KindInvalidRequest, agent.KindPayloadTooLarge, agent.KindUnsupportedMediaType}
+	createFaults  = with(bodyFaults, agent.KindUnknownMode, agent.KindUnknownContext, agent.KindSessionExists, agent.KindStorageFull)
+	changeFaults  = with(bodyFaults, agent.KindNotFound, agent.KindStorageFull)
+	previewFaults = with(bodyFaults, agent.KindUnknownContext, agent.KindContextPinned)
+	turnFaults    = with(previewFaults, agent.KindNotFound, agent.KindTurnConflict, agent.KindTurnInProgress, agent.KindTurnNotWaiting,
+		agent.KindTurnCancelled, agent.KindTurnExpired, agent.KindToolResultsMismatch, agent.KindLimitReached, agent.KindRateLimited,
+		agent.KindProviderFailed, agent.KindProviderTimeout, agent.KindStorageFull, agent.KindDraining)
+)
+
+// class says who may call a route. The zero class is none: a route that nobody
+// classified keeps the server from starting.
+type class int
+
+const (
+	public   class = iota + 1 // anybody
+	user                      // an authenticated caller
+	operator                  // an authenticated operator
+)
+
+// route is one row of the table.
+type route struct {
+	method, pattern string
+	class           class
+	id, summary     string
+	handle          func(*Server, http.ResponseWriter, *http.Request) error
+	in              input
+	out             []output
+	faults          []agent.Kind
+}
+
+// check keeps a row that is not whole from being served.
+func (rt route) check() error {
+	if rt.class < public || rt.class > operator {
+		return fmt.Errorf("server: route %s %s is not classified", rt.method, rt.pattern)
+	}
+	if rt.handle == nil || rt.id == "" || rt.summary == "" || len(rt.out) == 0 {
+		return fmt.Errorf("server: route %s %s is not whole", rt.method, rt.pattern)
+	}
+	return nil
+}
+
+// input is what a route takes.
+type input struct {
+	bodies   []any // values of the types that the body may have
+	optional bool  // the body may be missing
+	query    []string
+	header   []string
+}
+
+// output is one kind of answer.
+type output struct {
+	status int
+	media  string
+	bodies []any // values of the types that the body may have
+}
+
+var (
+	nothing = input{}
+	pages   = input{query: []string{"limit", "cursor"}}
+	resumes = input{query: []string{"after"}, header: []string{"Last-Event-ID"}}
+
+	eventBody = output{status: http.StatusOK, media: "text/event-stream"}
+	htmlBody  = output{status: http.StatusOK, media: "text/html"}
+)
+
+func takes(bodies ...any) input    { return input{bodies: bodies} }
+func may(body any) input           { return input{bodies: []any{body}, optional: true} }
+func gives(out ...output) []output { return out }
+func is(status int, bodies ...any) output {
+	return output{status: status, media: "application/json", bodies: bodies}
+}
+
+// with returns kinds and more of them, in a list of its own.
+func with(kinds []agent.Kind, more ...agent.Kind) []agent.Kind {
+	return append(append([]agent.Kind{}, kinds...), more...)
+}

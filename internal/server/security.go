@@ -1,0 +1,125 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/aptixhq/aptix/internal/agent"
+)
+
+// Identity is who makes a request, and whether they may use the operator's routes.
+type Identity struct {
+	agent.Caller
+	Operator bool
+}
+
+// Authenticator names the caller of a request from its credential. A missing or a
+// wrong credential is an *agent.Error of agent.KindUnauthenticated.
+type Authenticator interface {
+	Authenticate(r *http.Request) (Identity, error)
+}
+
+// local is the caller of a server without authentication: everything belongs to it.
+var local = Identity{Caller: agent.Caller{Org: "local", User: "local"}, Operator: true}
+
+// CheckListen refuses to serve an address that other machines can reach when nobody
+// has to authenticate.
+func CheckListen(addr string, authenticated bool) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("listen address %q: %w; write it as host:port, such as 127.0.0.1:8080", addr, err)
+	}
+	if authenticated || loopbackName(host) {
+		return nil
+	}
+	return fmt.Errorf("refusing to listen on %q: without authentication the server is for this machine only. "+
+		"Use 127.0.0.1:%s, or configure authentication first", addr, port)
+}
+
+// loopbackHost reports whether a Host header names this machine. A page that a
+// rebound DNS name brought to our port still sends that name, so a name that merely
+// resolves to the loopback address is not enough.
+func loopbackHost(hostport string) bool {
+	host := hostport
+	if h, port, err := net.SplitHostPort(hostport); err == nil {
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return false
+		}
+		host = h
+	} else if strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]") {
+		host = host[1 : len(host)-1]
+	}
+	return loopbackName(host)
+}
+
+// loopbackName accepts localhost, 127.0.0.0/8 in dotted form and ::1, and none of
+// the spellings that resolvers also understand: decimal, octal or short addresses,
+// mapped IPv6, zones, a trailing dot.
+func loopbackName(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil || ip.Is4In6() || ip.Zone() != "" {
+		return false
+	}
+	return ip.IsLoopback()
+}
+
+// guard refuses what only a web page of another origin can send: requests under a
+// foreign Host name while nobody authenticates, and cross-origin ones always. There
+// are no CORS headers anywhere, so such a page could not read an answer either.
+func (s *Server) guard(r *http.Request) error {
+	if s.auth == nil && !loopbackHost(r.Host) {
+		return agent.Errorf(agent.KindForbidden,
+			"This server answers only to loopback names such as localhost and 127.0.0.1. Use one of them in the URL.")
+	}
+	if err := s.origins.Check(r); err != nil {
+		return agent.Errorf(agent.KindForbidden, "Requests from pages of another origin are refused.").Because(err)
+	}
+	if foreignRead(r) {
+		return agent.Errorf(agent.KindForbidden, "Requests from pages of another origin are refused.")
+	}
+	return nil
+}
+
+// foreignRead tells the reads that a page of another origin makes: fetches, event
+// streams, preflights. A plain link from elsewhere to our pages is a navigation and
+// is let through. http.CrossOriginProtection looks at writes only.
+func foreignRead(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "same-origin", "none":
+		return false
+	case "cross-site", "same-site":
+		return r.Method == http.MethodOptions || r.Header.Get("Sec-Fetch-Mode") != "navigate"
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return false
+	}
+	u, err := url.Parse(origin)
+	return err != nil || u.Host != r.Host
+}
+
+// identify names the caller of a route, by its class.
+func (s *Server) identify(c class, r *http.Request) (Identity, error) {
+	if c == public {
+		return Identity{}, nil
+	}
+	who := local
+	if s.auth != nil {
+		var err error
+		if who, err = s.auth.Authenticate(r); err != nil {
+			return Identity{}, err
+		}
+	}
+	if c == operator && !who.Operator {
+		return Identity{}, agent.Errorf(agent.KindForbidden, "This needs an operator's key.")
+	}
+	return who, nil
+}

@@ -1,0 +1,137 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/aptixhq/aptix/internal/contract"
+	"github.com/aptixhq/aptix/internal/mode"
+	"github.com/aptixhq/aptix/internal/tool"
+)
+
+// Config holds the parts of a Server. Turns, Sessions, Catalog, Registry and Log are
+// required; the zero values of the rest are the documented defaults.
+type Config struct {
+	Turns    Turns
+	Sessions Sessions
+	Catalog  *mode.Catalog
+	Registry *tool.Registry
+	Log      *slog.Logger
+
+	// Ready reports what keeps the server from serving, such as a store that does
+	// not answer; nil means that nothing can.
+	Ready func(context.Context) error
+	// Auth names callers. Nil means that nobody authenticates: everything belongs to
+	// organisation and user `local`, and only loopback names are answered.
+	Auth Authenticator
+	// Limits bound request bodies.
+	Limits contract.Limits
+	// Heartbeat is how long a stream is silent before it says that it lives;
+	// default 15 s.
+	Heartbeat time.Duration
+	// WriteTimeout is how long a client may take nothing of its answer before it is
+	// cut off; default 30 s.
+	WriteTimeout time.Duration
+	// BodyTimeout bounds the reading of a request body; default 30 s. A body that
+	// stands still is given up after a third of it.
+	BodyTimeout time.Duration
+}
+
+// Server is the HTTP edge. Build it with New.
+type Server struct {
+	turns    Turns
+	sessions Sessions
+	catalog  *mode.Catalog
+	registry *tool.Registry
+	log      *slog.Logger
+	ready    func(context.Context) error
+	auth     Authenticator
+	limits   contract.Limits
+
+	heartbeat, writeTimeout, bodyTimeout, bodyIdle time.Duration
+
+	origins  *http.CrossOriginProtection
+	mux      *http.ServeMux
+	openAPI  []byte
+	docs     page
+	index    page
+	draining atomic.Bool
+}
+
+// New returns a server, or an error when a part is missing or a route is not
+// classified.
+func New(c Config) (*Server, error) {
+	if c.Turns == nil || c.Sessions == nil || c.Catalog == nil || c.Registry == nil || c.Log == nil {
+		return nil, errors.New("server: Turns, Sessions, Catalog, Registry and Log are all required")
+	}
+	if c.Ready == nil {
+		c.Ready = func(context.Context) error { return nil }
+	}
+	if c.Limits.Body <= 0 {
+		c.Limits.Body = 8 << 20
+	}
+	s := &Server{
+		turns: c.Turns, sessions: c.Sessions, catalog: c.Catalog, registry: c.Registry,
+		log: c.Log, ready: c.Ready, auth: c.Auth, limits: c.Limits,
+		heartbeat:    or(c.Heartbeat, 15*time.Second),
+		writeTimeout: or(c.WriteTimeout, 30*time.Second),
+		bodyTimeout:  or(c.BodyTimeout, 30*time.Second),
+		origins:      http.NewCrossOriginProtection(),
+	}
+	s.bodyIdle = s.bodyTimeout / 3
+	table := routes()
+	doc, err := document(table)
+	if err != nil {
+		return nil, err
+	}
+	if s.openAPI, err = render(doc); err != nil {
+		return nil, err
+	}
+	if s.docs, err = docsPage(table, doc); err != nil {
+		return nil, err
+	}
+	if s.index, err = indexPage(); err != nil {
+		return nil, err
+	}
+	if s.mux, err = s.mount(table); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func or(d, otherwise time.Duration) time.Duration {
+	if d <= 0 {
+		return otherwise
+	}
+	return d
+}
+
+// Handler returns the server as a handler.
+func (s *Server) Handler() http.Handler { return s }
+
+// HTTPServer returns a server for addr with every limit set that net/http leaves
+// open: it has no timeout for a whole request, because turns are long; reading and
+// writing are bounded step by step instead.
+func (s *Server) HTTPServer(addr string) *http.Server {
+	return &http.Server{
+		Addr:              addr,
+		Handler:           s,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+		// OPTIONS * is answered like every other path that does not exist.
+		DisableGeneralOptionsHandler: true,
+	}
+}
+
+// Drain makes the server refuse new turns and report that it is not ready. What runs
+// goes on, and reads are answered, until the http.Server is shut down.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// Draining reports whether Drain was called.
+func (s *Server) Draining() bool { return s.draining.Load() }
