@@ -96,4 +96,8 @@ type ConversationContext struct {
 	// OmitTemperature keeps it out of the wire request only, for models that
 	// refuse it (decision 30).
 	OmitTemperature bool
+	// EncryptedReasoning asks the provider, when it keeps nothing itself, for its
+	// reasoning in a form that can be given back (decision 29). Models that do not
+	// reason, and most other servers, refuse the question.
+	EncryptedReasoning bool
 }

@@ -33,6 +33,9 @@ type Lane struct {
 	Chain bool
 	// OmitTemperature is for models that refuse it (decision 30).
 	OmitTemperature bool
+	// EncryptedReasoning is for models that hand their reasoning out, to be given
+	// back with the transcript; without effect when Chain (decision 29).
+	EncryptedReasoning bool
 	// FirstCall is the turn's first model call, the only one that may force a tool
 	// (decision 28).
 	FirstCall bool
@@ -132,7 +135,7 @@ func BuildWire(c prompt.Canonical, l Lane) Wire {
 	if l.OmitTemperature {
 		r.Temperature = nil
 	}
-	if !l.Chain {
+	if !l.Chain && l.EncryptedReasoning {
 		r.Include = []string{encryptedReasoning}
 	}
 	if l.FirstCall && c.ToolChoice != nil && attached(r.Tools, c.ToolChoice.Name) {

@@ -39,7 +39,7 @@ func first() (prompt.Input, llm.Lane) {
 		Stream:                 ptr(true),
 	}
 	return in, llm.Lane{
-		Instructions: "Current mode: general", Tools: raw(readFile), FirstCall: true,
+		Instructions: "Current mode: general", Tools: raw(readFile), FirstCall: true, EncryptedReasoning: true,
 		Images: in.Request.Images, Artifacts: in.Request.Artifacts,
 	}
 }
@@ -213,20 +213,22 @@ func TestBuildWire_Continuity(t *testing.T) {
 	for name, tc := range map[string]struct {
 		chain     bool
 		id        string
+		encrypted bool
 		wantStore bool
 		wantID    string
 		wantShape []string
 		include   []string
 	}{
-		"replay, initial":       {false, "", false, "", []string{"assistant:output_text", "system:text", "user:text"}, []string{"reasoning.encrypted_content"}},
-		"replay, continuation":  {false, "resp_1", false, "", []string{"assistant:output_text", "user:text"}, []string{"reasoning.encrypted_content"}},
-		"chained, initial":      {true, "", true, "", []string{"assistant:output_text", "system:text", "user:text"}, nil},
-		"chained, continuation": {true, "resp_1", true, "resp_1", []string{"user:text"}, nil},
+		"replay, initial":       {false, "", true, false, "", []string{"assistant:output_text", "system:text", "user:text"}, []string{"reasoning.encrypted_content"}},
+		"replay, continuation":  {false, "resp_1", true, false, "", []string{"assistant:output_text", "user:text"}, []string{"reasoning.encrypted_content"}},
+		"replay, no reasoning":  {false, "resp_1", false, false, "", []string{"assistant:output_text", "user:text"}, nil},
+		"chained, initial":      {true, "", true, true, "", []string{"assistant:output_text", "system:text", "user:text"}, nil},
+		"chained, continuation": {true, "resp_1", true, true, "resp_1", []string{"user:text"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := build(t, prompt.Input{Context: agent.ConversationContext{Model: "m", System: "S"},
 				Request: prompt.Request{Mode: "general", Instruction: "x", ResponseContinuationID: tc.id}},
-				llm.Lane{Chain: tc.chain, History: history})
+				llm.Lane{Chain: tc.chain, EncryptedReasoning: tc.encrypted, History: history})
 			want(t, b.Store, &tc.wantStore)
 			want(t, b.PreviousResponseID, tc.wantID)
 			want(t, b.shape(), tc.wantShape)

@@ -25,8 +25,8 @@ func (r *Reasoner) request(t Turn, s *state) Request {
 		Instructions:    mode.Layer(r.catalog, s.mode, t.SolutionContext),
 		Tools:           toolSchemas(t.Tools.JSON),
 		Chain:           t.Chain,
-		OmitTemperature: t.Context.OmitTemperature,
-		FirstCall:       s.modelCalls == 0,
+		OmitTemperature: t.Context.OmitTemperature, EncryptedReasoning: t.Context.EncryptedReasoning,
+		FirstCall: s.modelCalls == 0,
 	}
 	if s.modelCalls > 0 {
 		l1.Instruction, l1.Artifacts, l1.Images = "", nil, nil
