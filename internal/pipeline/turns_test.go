@@ -103,6 +103,9 @@ func playScenario(t *testing.T, file string) {
 	}
 	sc.got["session"] = sc.describeSession()
 	sc.verify()
+	if left := provider.Left(); left > 0 {
+		t.Errorf("%d scripted answers were never asked for", left)
+	}
 	sc.compare(file)
 }
 

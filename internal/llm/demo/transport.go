@@ -40,7 +40,11 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	go func() {
 		defer close(done)
-		w.finish(serve(t.handler, w, in))
+		err := serve(t.handler, w, in)
+		if err == nil { // an answer that was given up must not look complete
+			err = context.Cause(ctx)
+		}
+		w.finish(err)
 		stop() // before cancel, which would call it
 		cancel()
 	}()
