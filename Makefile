@@ -1,0 +1,24 @@
+# Shorthands; scripts/test is the one command that checks everything.
+
+.PHONY: run test generate acceptance bench cover
+
+run: ## serve on http://127.0.0.1:8080 with the offline model or, with OPENAI_API_KEY, the real one
+	go run ./cmd/aptix serve
+
+test: ## every check and every test
+	bash scripts/test
+
+generate: ## code that is made from other files, such as the queries of the store
+	go generate ./...
+
+acceptance: ## bring docs/acceptance.md up to date with the tests
+	go test ./internal/acceptance -run '^TestAcceptance$$' -update
+
+bench: ## benchmarks of every package
+	go test -run '^$$' -bench . -benchmem ./...
+
+cover: ## what the tests execute, as a page: bin/cover.html
+	mkdir -p bin
+	go test -coverpkg=./... -coverprofile=bin/cover.out ./...
+	go tool cover -html=bin/cover.out -o bin/cover.html
+	go tool cover -func=bin/cover.out | tail -1
