@@ -1,0 +1,130 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/aptixhq/aptix/internal/agent"
+)
+
+// problems returns all that is wrong with the values together.
+func (c Config) problems() Problems {
+	var p Problems
+	add := func(format string, args ...any) { p = append(p, fmt.Sprintf(format, args...)) }
+
+	if c.Listen == "" {
+		add("listen: want HOST:PORT, such as 127.0.0.1:8080")
+	}
+	if c.Data == "" && c.Database == "" {
+		add("data: want a folder")
+	}
+	if scheme, _, ok := strings.Cut(c.Database.Reveal(), "://"); ok && scheme != "sqlite" {
+		add("database: %s is not available yet; give the path of a SQLite file, or leave it out", scheme)
+	}
+	if strings.HasPrefix(c.Database.Reveal(), "sqlite://") {
+		add("database: write the path of a SQLite file without sqlite://")
+	}
+	if c.NATS != "" {
+		add("nats: several nodes are not available yet; leave it out")
+	}
+	switch c.Provider {
+	case ProviderDemo, ProviderOpenAI:
+	default:
+		add("provider: %q is unknown; want %s or %s", c.Provider, ProviderDemo, ProviderOpenAI)
+	}
+	switch c.Continuity {
+	case ContinuityAuto, ContinuityReplay:
+	case ContinuityProvider:
+		if c.Provider == ProviderDemo {
+			add("continuity: the demo provider remembers nothing; want %s or %s", ContinuityAuto, ContinuityReplay)
+		}
+	default:
+		add("continuity: %q is unknown; want %s, %s or %s", c.Continuity, ContinuityAuto, ContinuityProvider, ContinuityReplay)
+	}
+	switch c.ModeChange.Consent {
+	case ConsentPrompt:
+	case ConsentRequired:
+		add("modeChange.consent: %s is not available yet; want %s", ConsentRequired, ConsentPrompt)
+	default:
+		add("modeChange.consent: %q is unknown; want %s", c.ModeChange.Consent, ConsentPrompt)
+	}
+	if c.Provider == ProviderOpenAI {
+		p = append(p, c.OpenAI.problems()...)
+	}
+	p = append(p, c.Limits.problems()...)
+	return append(p, c.contextProblems()...)
+}
+
+func (o OpenAI) problems() Problems {
+	var p Problems
+	u, err := url.Parse(o.BaseURL)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		p = append(p, "openai.baseURL: want http:// or https://, up to and with /v1")
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		p = append(p, "openai.baseURL: want an address only; the key goes into OPENAI_API_KEY")
+	case o.official() && o.APIKey == "":
+		p = append(p, "openai.apiKey: api.openai.com wants a key; set OPENAI_API_KEY, or OPENAI_BASE_URL to a server that wants none")
+	}
+	if strings.ContainsAny(o.APIKey.Reveal(), " \t\r\n") {
+		p = append(p, "openai.apiKey: the key holds a space or a line break")
+	}
+	return p
+}
+
+func (l Limits) problems() Problems {
+	var p Problems
+	for _, v := range []struct {
+		name     string
+		positive bool
+	}{
+		{"turn", l.Turn > 0}, {"waiting", l.Waiting > 0}, {"tool", l.Tool > 0},
+		{"modelCalls", l.ModelCalls > 0}, {"outputBytes", l.OutputBytes > 0},
+	} {
+		if !v.positive {
+			p = append(p, "limits."+v.name+": must be more than zero")
+		}
+	}
+	return p
+}
+
+func (c Config) contextProblems() Problems {
+	var p Problems
+	add := func(format string, args ...any) { p = append(p, fmt.Sprintf(format, args...)) }
+	agents := map[string]bool{}
+	for i, a := range c.AgentContexts {
+		where := fmt.Sprintf("agentContexts[%d]", i)
+		if !agent.ValidID(a.ID) {
+			add("%s.id: want 1 to 128 characters of A-Z a-z 0-9 _ . -", where)
+		}
+		if agents[a.ID] {
+			add("%s.id: %q is there twice", where, a.ID)
+		}
+		agents[a.ID] = true
+		if len(a.ConversationContexts) == 0 {
+			add("%s.conversationContexts: want at least one", where)
+		}
+		conversations := map[string]bool{}
+		for j, cc := range a.ConversationContexts {
+			where := fmt.Sprintf("%s.conversationContexts[%d]", where, j)
+			if !agent.ValidID(cc.ID) {
+				add("%s.id: want 1 to 128 characters of A-Z a-z 0-9 _ . -", where)
+			}
+			if conversations[cc.ID] {
+				add("%s.id: %q is there twice", where, cc.ID)
+			}
+			conversations[cc.ID] = true
+			if t := cc.Temperature; t != nil && !(*t >= 0 && *t <= 2) {
+				add("%s.temperature: want 0 to 2", where)
+			}
+		}
+		if d := a.DefaultConversationContext; d != "" && !conversations[d] {
+			add("%s.defaultConversationContext: there is no conversation context %q in it", where, d)
+		}
+	}
+	if d := c.DefaultAgentContext; d != "" && !agents[d] {
+		add("defaultAgentContext: there is no agent context %q", d)
+	}
+	return p
+}
