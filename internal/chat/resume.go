@@ -1,0 +1,88 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"strings"
+
+	"github.com/aptixhq/aptix/client"
+)
+
+// resume takes up a session: its tools become the ones of this terminal, and a turn that
+// is not finished is offered.
+func (c *chat) resume(ctx context.Context) error {
+	s, err := c.Client.SetTools(ctx, c.Session, c.tools())
+	if err != nil {
+		return err
+	}
+	c.session, c.mode = s.SessionID, s.Mode
+	c.out.note("Session %s at %s, %d turns so far. The assistant may read files in %s.", c.session, c.Client.URL(), s.Turns, c.Tools.Dir())
+	return c.unfinished(ctx)
+}
+
+// unfinished goes on with the turn of the session that is not over, if there is one.
+func (c *chat) unfinished(ctx context.Context) error {
+	t, err := c.active(ctx)
+	if err != nil {
+		c.out.fail(err)
+		return nil
+	}
+	if t == nil {
+		return nil
+	}
+	c.lastTurn = t.TurnID
+	c.out.note("The last turn of this session is not finished (%s). It says:", t.State)
+	calls, err := c.show(ctx, t.TurnID, func(ctx context.Context) iter.Seq2[client.Event, error] {
+		return c.Client.Events(ctx, c.session, t.TurnID, 0)
+	})
+	if err != nil {
+		c.out.fail(err)
+		return ctx.Err()
+	}
+	if len(calls) == 0 {
+		return nil
+	}
+	names := make([]string, len(calls))
+	for i, call := range calls {
+		names[i] = call.Name
+	}
+	c.out.line("It waits for the results of: %s.", strings.Join(names, ", "))
+	yes, err := c.ask(ctx, "Go on with it? (no cancels it)", true)
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, ErrInterrupted):
+		return nil // nobody decided, so it goes on waiting
+	case err != nil:
+		return err
+	case !yes:
+		c.abandon(ctx, t.TurnID)
+		return nil
+	}
+	return c.goOn(ctx, t.TurnID, calls)
+}
+
+// maxPages bounds how many pages of turns are read to find the last one.
+const maxPages = 1000
+
+// active returns the turn of the session that is not over, nil when there is none.
+func (c *chat) active(ctx context.Context) (*client.Turn, error) {
+	page := client.Page{Limit: 200}
+	var found *client.Turn
+	for range maxPages {
+		l, err := c.Client.Turns(ctx, c.session, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range l.Data {
+			if !t.State.Terminal() {
+				found = &t
+			}
+		}
+		if !l.HasMore {
+			break
+		}
+		page.Cursor = l.NextCursor
+	}
+	return found, nil
+}
