@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aptixhq/aptix/client"
+	"github.com/aptixhq/aptix/internal/config"
+	"github.com/aptixhq/aptix/internal/server"
+	"github.com/aptixhq/aptix/internal/store/sqlite"
+)
+
+// probeTime bounds each question of doctor.
+const probeTime = 5 * time.Second
+
+func newDoctor() *cobra.Command {
+	var r remote
+	var file string
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Show what is configured, from where, and whether it works",
+		Long: `Shows every setting and where it came from, and then whether the server could start
+with them: whether the address may be used, the data file opens, the modes are
+valid and the provider answers. Nothing is sent to a model.
+
+It exits with 1 when something would not work.`,
+		Args: takes(0, 0, ""),
+	}
+	r.flags(cmd)
+	cmd.Flags().StringVar(&file, "config", "", "configuration file (default "+config.DefaultFile+" if it is there)")
+	cmd.RunE = stoppable(func(cmd *cobra.Command, _ []string) error {
+		out := cmd.OutOrStdout()
+		cfg, err := config.Load(config.Options{File: file})
+		if err != nil {
+			return err
+		}
+		t := newTable(out)
+		t.row("SETTING", "VALUE", "FROM")
+		for _, s := range cfg.Settings() {
+			t.row(s.Key, s.Value, s.Source)
+		}
+		if err := t.flush(); err != nil {
+			return err
+		}
+		say(out, "")
+
+		checks := []check{
+			{"address", func(context.Context) (string, error) { return cfg.Listen, server.CheckListen(cfg.Listen, false) }},
+			{"data file", func(ctx context.Context) (string, error) { return checkStore(ctx, cfg.DatabasePath()) }},
+			{"modes", func(context.Context) (string, error) { return checkModes(cfg.Modes) }},
+			{"provider", func(ctx context.Context) (string, error) { return checkProvider(ctx, cfg) }},
+		}
+		t = newTable(out)
+		failed := false
+		for _, c := range checks {
+			ctx, stop := context.WithTimeout(cmd.Context(), probeTime)
+			found, err := c.run(ctx)
+			stop()
+			if err != nil {
+				failed = true
+				t.row("FAILED", c.name, err)
+				continue
+			}
+			t.row("ok", c.name, found)
+		}
+		// Whether a server runs is worth knowing and no fault either way.
+		t.row("", "server", running(cmd, &r))
+		if err := t.flush(); err != nil {
+			return err
+		}
+		if failed {
+			return errReported
+		}
+		return nil
+	})
+	return cmd
+}
+
+// check is one question: what was found, or what is wrong.
+type check struct {
+	name string
+	run  func(ctx context.Context) (string, error)
+}
+
+// checkStore opens the data file if it exists, and else sees whether it could be made.
+func checkStore(ctx context.Context, path string) (string, error) {
+	_, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return path + " will be made by 'aptix serve'", writable(filepath.Dir(path))
+	}
+	if err != nil {
+		return "", err
+	}
+	store, err := sqlite.Open(ctx, path, slog.New(slog.DiscardHandler))
+	if errors.Is(err, sqlite.ErrLocked) {
+		return path + " is in use by a server", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return path + " opens", errors.Join(store.Ping(ctx), store.Close())
+}
+
+// writable sees whether files can be made in a folder, or in the nearest one above it
+// that exists.
+func writable(dir string) error {
+	for {
+		info, err := os.Stat(dir)
+		if errors.Is(err, fs.ErrNotExist) && filepath.Dir(dir) != dir {
+			dir = filepath.Dir(dir)
+			continue
+		}
+		if err == nil && !info.IsDir() {
+			err = fmt.Errorf("%s is not a folder", dir)
+		}
+		if err != nil {
+			return err
+		}
+		f, err := os.CreateTemp(dir, ".aptix-doctor-*")
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.Close(), os.Remove(f.Name()))
+	}
+}
+
+func checkModes(dir string) (string, error) {
+	problems, err := lint(dir)
+	if err != nil {
+		return "", err
+	}
+	if problems.Fatal() {
+		return "", fmt.Errorf("%s: %d problems; 'aptix modes lint' lists them", nameOf(dir), len(problems))
+	}
+	if len(problems) > 0 {
+		return fmt.Sprintf("%s, with %d warnings; 'aptix modes lint' lists them", nameOf(dir), len(problems)), nil
+	}
+	return nameOf(dir), nil
+}
+
+// checkProvider sees whether the provider answers, by asking for its list of models:
+// unlike a model request, that costs nothing.
+func checkProvider(ctx context.Context, cfg config.Config) (string, error) {
+	if cfg.Provider == config.ProviderDemo {
+		return "demo, which is offline", nil
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(cfg.OpenAI.BaseURL, "/")+"/models", nil)
+	if err != nil {
+		return "", err
+	}
+	if key := cfg.OpenAI.APIKey.Reveal(); key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	if cfg.OpenAI.Organization != "" {
+		req.Header.Set("OpenAI-Organization", cfg.OpenAI.Organization)
+	}
+	if cfg.OpenAI.Project != "" {
+		req.Header.Set("OpenAI-Project", cfg.OpenAI.Project)
+	}
+	// A redirect would carry the key to a place that nobody configured.
+	web := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := web.Do(req)
+	if err != nil {
+		return "", fmt.Errorf("%s does not answer: %w", cfg.OpenAI.BaseURL, err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	switch {
+	case res.StatusCode == http.StatusUnauthorized, res.StatusCode == http.StatusForbidden:
+		return "", fmt.Errorf("%s refuses the key (%s)", cfg.OpenAI.BaseURL, res.Status)
+	case res.StatusCode == http.StatusNotFound:
+		return fmt.Sprintf("%s answers, but has no list of models", cfg.OpenAI.BaseURL), nil
+	case res.StatusCode != http.StatusOK:
+		return "", fmt.Errorf("%s answers %s", cfg.OpenAI.BaseURL, res.Status)
+	}
+	var list struct {
+		Data []struct{ ID string }
+	}
+	if err := json.NewDecoder(io.LimitReader(res.Body, 8<<20)).Decode(&list); err != nil {
+		return "", fmt.Errorf("%s answers, but not with a list of models; does the address end in /v1?", cfg.OpenAI.BaseURL)
+	}
+	for _, want := range models(cfg) {
+		if !slices.ContainsFunc(list.Data, func(m struct{ ID string }) bool { return m.ID == want }) {
+			return "", fmt.Errorf("%s answers and has no model %q; set another one with APTIX_MODEL", cfg.OpenAI.BaseURL, want)
+		}
+	}
+	return fmt.Sprintf("%s answers and has %s", cfg.OpenAI.BaseURL, strings.Join(models(cfg), ", ")), nil
+}
+
+// models returns the models that sessions may use.
+func models(cfg config.Config) []string {
+	var out []string
+	for _, a := range cfg.AgentContexts {
+		for _, c := range a.ConversationContexts {
+			name := c.Model
+			if name == "" {
+				name = cfg.Model
+			}
+			if !slices.Contains(out, name) {
+				out = append(out, name)
+			}
+		}
+	}
+	return out
+}
+
+// running says whether a server answers where the other commands would look for it.
+func running(cmd *cobra.Command, r *remote) string {
+	c, err := r.client(cmd)
+	if err != nil {
+		return err.Error()
+	}
+	ctx, stop := context.WithTimeout(cmd.Context(), probeTime)
+	defer stop()
+	switch err := c.Ready(ctx); {
+	case errors.Is(err, client.ErrUnreachable):
+		return "none runs at " + c.URL()
+	case err != nil:
+		return fmt.Sprintf("%s answers, but is not ready: %v", c.URL(), err)
+	}
+	return "ready at " + c.URL()
+}

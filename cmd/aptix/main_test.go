@@ -1,0 +1,218 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/aptixhq/aptix/internal/prove"
+)
+
+// TestMain lets the scripts run the test binary as aptix.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"aptix": main})
+}
+
+// TestScript plays the scripts in testdata/script: what is typed, and what comes of it.
+// Beside the commands of testscript they have
+//
+//	serve [FLAG...]      start a server and wait until it is ready; its address goes to
+//	                     $APTIX_URL, what it says to server.log
+//	shutdown             stop it with SIGINT; it must end with 0
+//	crash                stop it with SIGKILL
+//	exits CODE CMD...    run a command that must end with this code
+//	http METHOD PATH [FILE]  call the server: the status and then the body
+//	get VAR NAME         set a variable to a member of the JSON body that http got, such
+//	                     as toolCalls.0.toolCallId
+//	put VAR FILE         write a variable to a file, exactly
+//
+// A line "# proves: ID …" before the first file names rules.
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			t, ok := env.T().(testing.TB)
+			if !ok {
+				return errors.New("testscript no longer gives the test to Setup")
+			}
+			prove.Scenario(t, filepath.Join("testdata", "script", filepath.Base(t.Name())+".txtar"))
+			env.Vars = append(env.Vars, "TZ=UTC")
+			env.Values[serverKey{}] = &testServer{}
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"serve":    cmdServe,
+			"shutdown": func(ts *testscript.TestScript, _ bool, _ []string) { serverOf(ts).shutdown(ts) },
+			"crash":    func(ts *testscript.TestScript, _ bool, _ []string) { serverOf(ts).crash() },
+			"exits":    cmdExits,
+			"http":     cmdHTTP,
+			"get":      cmdGet,
+			"put": func(ts *testscript.TestScript, _ bool, args []string) {
+				if len(args) != 2 {
+					ts.Fatalf("usage: put VAR FILE")
+				}
+				ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(ts.Getenv(args[0])), 0o600))
+			},
+		},
+	})
+}
+
+type serverKey struct{}
+
+// testServer is the server of a script.
+type testServer struct {
+	cmd  *exec.Cmd
+	done chan error // receives once, when the process has ended
+	body []byte     // what http got last
+}
+
+func serverOf(ts *testscript.TestScript) *testServer { return ts.Value(serverKey{}).(*testServer) }
+
+// within bounds each wait for a server; it is far more than any of them takes.
+const within = 60 * time.Second
+
+func cmdServe(ts *testscript.TestScript, _ bool, args []string) {
+	s := serverOf(ts)
+	if s.cmd != nil {
+		ts.Fatalf("a server runs already")
+	}
+	cmd := exec.Command("aptix", append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+	cmd.Dir = ts.MkAbs(".")
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + ts.Getenv("HOME"), "TZ=UTC", "TMPDIR=" + ts.Getenv("TMPDIR")}
+	stderr, err := cmd.StderrPipe()
+	ts.Check(err)
+	log, err := os.Create(ts.MkAbs("server.log"))
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	s.cmd, s.done = cmd, make(chan error, 1)
+	ts.Defer(s.crash)
+
+	ready := make(chan string, 1)
+	go func() { // ends with the process, whose stderr it reads
+		defer func() { _ = log.Close() }()
+		lines := bufio.NewScanner(stderr)
+		for lines.Scan() {
+			_, _ = fmt.Fprintln(log, lines.Text())
+			if _, url, ok := strings.Cut(lines.Text(), "Aptix is ready at "); ok {
+				ready <- url
+			}
+		}
+		s.done <- cmd.Wait()
+		close(ready)
+	}()
+	select {
+	case url := <-ready:
+		if url == "" {
+			ts.Fatalf("the server did not start:\n%s", ts.ReadFile("server.log"))
+		}
+		ts.Setenv("APTIX_URL", url)
+	case <-time.After(within):
+		ts.Fatalf("the server is not ready after %s", within)
+	}
+}
+
+func (s *testServer) shutdown(ts *testscript.TestScript) {
+	if s.cmd == nil {
+		ts.Fatalf("no server runs")
+	}
+	ts.Check(s.cmd.Process.Signal(os.Interrupt))
+	select {
+	case err := <-s.done:
+		s.cmd = nil
+		ts.Check(err)
+	case <-time.After(within):
+		ts.Fatalf("the server has not stopped after %s", within)
+	}
+}
+
+func (s *testServer) crash() {
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Signal(syscall.SIGKILL)
+	<-s.done
+	s.cmd = nil
+}
+
+func cmdExits(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: exits CODE CMD...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("%s ended with %d, want %d", strings.Join(args[1:], " "), got, want)
+	}
+}
+
+func cmdHTTP(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 || len(args) > 3 {
+		ts.Fatalf("usage: http METHOD PATH [FILE]")
+	}
+	var body io.Reader
+	if len(args) == 3 {
+		body = strings.NewReader(os.Expand(ts.ReadFile(args[2]), ts.Getenv))
+	}
+	req, err := http.NewRequest(args[0], ts.Getenv("APTIX_URL")+args[1], body)
+	ts.Check(err)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	web := http.Client{Timeout: within}
+	res, err := web.Do(req)
+	ts.Check(err)
+	defer func() { _ = res.Body.Close() }()
+	s := serverOf(ts)
+	s.body, err = io.ReadAll(res.Body)
+	ts.Check(err)
+	_, err = fmt.Fprintf(ts.Stdout(), "%s\n%s\n", res.Status, s.body)
+	ts.Check(err)
+}
+
+func cmdGet(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: get VAR NAME")
+	}
+	var v any
+	dec := json.NewDecoder(bytes.NewReader(serverOf(ts).body))
+	dec.UseNumber()
+	ts.Check(dec.Decode(&v))
+	for name := range strings.SplitSeq(args[1], ".") {
+		switch w := v.(type) {
+		case map[string]any:
+			v = w[name]
+		case []any:
+			n, err := strconv.Atoi(name)
+			if err != nil || n < 0 || n >= len(w) {
+				ts.Fatalf("there is no %s in %s", args[1], serverOf(ts).body)
+			}
+			v = w[n]
+		}
+	}
+	if v == nil {
+		ts.Fatalf("there is no %s in %s", args[1], serverOf(ts).body)
+	}
+	ts.Setenv(args[0], fmt.Sprint(v))
+}

@@ -1,0 +1,280 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aptixhq/aptix/internal/config"
+	"github.com/aptixhq/aptix/internal/events"
+	"github.com/aptixhq/aptix/internal/llm"
+	"github.com/aptixhq/aptix/internal/llm/demo"
+	"github.com/aptixhq/aptix/internal/mode"
+	"github.com/aptixhq/aptix/internal/pipeline"
+	"github.com/aptixhq/aptix/internal/reasoner"
+	"github.com/aptixhq/aptix/internal/server"
+	"github.com/aptixhq/aptix/internal/session"
+	"github.com/aptixhq/aptix/internal/store/sqlite"
+	"github.com/aptixhq/aptix/internal/tool"
+	"github.com/aptixhq/aptix/internal/tool/builtin"
+)
+
+// drainTime is how long running turns may take to finish when the server stops. The
+// others are taken up again at the next start.
+const drainTime = 30 * time.Second
+
+func newServe() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the server",
+		Long: `Runs the server. Without any configuration it listens on 127.0.0.1:8080, keeps its
+data in ./aptix-data and answers with an offline model, so that everything can be
+seen without an account; with OPENAI_API_KEY set it uses the real one.
+
+Flags go over environment (APTIX_LISTEN and so on), environment over the file,
+the file over defaults; 'aptix doctor' shows what is used.`,
+		Args: takes(0, 0, ""),
+	}
+	f := cmd.Flags()
+	f.String("listen", "", "address to listen on (default 127.0.0.1:8080)")
+	f.String("data", "", "folder of the data file (default ./aptix-data)")
+	f.StringVar(&file, "config", "", "configuration file (default "+config.DefaultFile+" if it is there)")
+	f.String("database", "", "path of the data file (default: in the data folder)")
+	f.String("nats", "", "message server between several nodes (not available yet)")
+	f.String("modes", "", "folder of mode files (default: the built-in modes)")
+	f.String("provider", "", "demo or openai (default: openai when OPENAI_API_KEY is set, else demo)")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := config.Load(config.Options{File: file, Flags: changedFlags(cmd)})
+		if err != nil {
+			return err
+		}
+		// Two places: a second Ctrl-C means not to wait for running turns.
+		signals := make(chan os.Signal, 2)
+		signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+		defer signal.Stop(signals)
+		return serve(cmd.Context(), cfg, cmd.ErrOrStderr(), signals)
+	}
+	return cmd
+}
+
+// changedFlags returns the settings that were made on the command line, by their key.
+func changedFlags(cmd *cobra.Command) map[string]string {
+	set := map[string]string{}
+	for _, name := range []string{"listen", "data", "database", "nats", "modes", "provider"} {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {
+			set[name] = f.Value.String()
+		}
+	}
+	return set
+}
+
+// serve runs a server until a signal comes.
+func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-chan os.Signal) (err error) {
+	log := slog.New(slog.NewTextHandler(stderr, nil))
+	if err := server.CheckListen(cfg.Listen, false); err != nil {
+		return err
+	}
+	p, err := build(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.store.Close()) }()
+
+	listener, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("listen: %w; choose another address with --listen", err)
+	}
+	// Unfinished turns go on before the first request can meet them.
+	if err := p.turns.Recover(ctx); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	web := p.server.HTTPServer(cfg.Listen)
+	served := make(chan error, 1)
+	go func() {
+		defer close(served)
+		served <- web.Serve(listener)
+	}()
+	say(stderr, "%s", banner(cfg, p.catalog, "http://"+listener.Addr().String()))
+
+	select {
+	case err = <-served:
+		err = fmt.Errorf("serve: %w", err)
+	case s := <-signals:
+		say(stderr, "Stopping (%s): running turns have %s to finish; once more stops at once.", s, drainTime)
+	case <-ctx.Done():
+	}
+	return errors.Join(err, p.stop(web, served, signals))
+}
+
+// parts is a server that is built and not yet started.
+type parts struct {
+	store   *sqlite.Store
+	catalog *mode.Catalog
+	turns   *pipeline.Pipeline
+	server  *server.Server
+}
+
+// build puts the server together, from the ground up.
+func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, err error) {
+	catalog, err := loadModes(cfg.Modes, log)
+	if err != nil {
+		return nil, err
+	}
+	sessions := &lateSessions{}
+	registry, err := serverTools(sessions, catalog, log)
+	if err != nil {
+		return nil, err
+	}
+	store, err := sqlite.Open(ctx, cfg.DatabasePath(), log)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, store.Close())
+		}
+	}()
+	contexts := cfg.Contexts()
+	manager, err := session.New(session.Config{Store: store, Catalog: catalog, Registry: registry, Contexts: contexts, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	sessions.Manager = manager
+
+	loop, err := reasoner.New(reasoner.Config{
+		Model: model(cfg), Sessions: store, Catalog: catalog, Registry: registry, Log: log,
+		Limits: reasoner.Limits{ModelCalls: cfg.Limits.ModelCalls, ToolTime: cfg.Limits.Tool, OutputBytes: cfg.Limits.OutputBytes},
+	})
+	if err != nil {
+		return nil, err
+	}
+	turns, err := pipeline.New(pipeline.Config{
+		Store: store, Sessions: manager, Catalog: catalog, Registry: registry, Contexts: contexts,
+		Reasoner: loop, Hub: events.NewHub(), Log: log, Chain: cfg.Chain(),
+		Limits: pipeline.Limits{TurnTime: cfg.Limits.Turn, WaitTime: cfg.Limits.Waiting},
+	})
+	if err != nil {
+		return nil, err
+	}
+	edge, err := server.New(server.Config{
+		Turns: turns, Sessions: manager, Catalog: catalog, Registry: registry, Log: log, Ready: store.Ping,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &parts{store: store, catalog: catalog, turns: turns, server: edge}, nil
+}
+
+// model returns the provider's client.
+func model(cfg config.Config) *llm.Client {
+	if cfg.Provider == config.ProviderDemo {
+		return llm.New(llm.Config{BaseURL: "http://demo/v1", Transport: demo.Transport()})
+	}
+	return llm.New(llm.Config{
+		BaseURL: cfg.OpenAI.BaseURL, APIKey: cfg.OpenAI.APIKey.Reveal(),
+		Organization: cfg.OpenAI.Organization, Project: cfg.OpenAI.Project,
+	})
+}
+
+// lateSessions lets agent_change_mode be built before the session manager, which needs
+// the registry that the tool stands in.
+type lateSessions struct{ *session.Manager }
+
+// serverTools returns the registry of the tools that the server runs.
+func serverTools(sessions builtin.SessionManager, catalog *mode.Catalog, log *slog.Logger) (*tool.Registry, error) {
+	change, err := builtin.NewChangeMode(sessions, log)
+	if err != nil {
+		return nil, err
+	}
+	list, err := builtin.NewListModes(catalog, log)
+	if err != nil {
+		return nil, err
+	}
+	return tool.NewRegistry(change, list)
+}
+
+// loadModes reads the catalogue; any fault in it stops the start (decision 31).
+func loadModes(dir string, log *slog.Logger) (*mode.Catalog, error) {
+	problems, err := lint(dir)
+	if err != nil {
+		return nil, err
+	}
+	if problems.Fatal() {
+		return nil, problems
+	}
+	for _, p := range problems {
+		log.Warn("mode file", "folder", nameOf(dir), "problem", p.String())
+	}
+	if dir == "" {
+		return mode.Builtin(), nil
+	}
+	return mode.Load(os.DirFS(dir))
+}
+
+// stop ends the server in order: no new turns, running turns finish or are left to the
+// next start, readers get their last events, connections close.
+func (p *parts) stop(web *http.Server, served <-chan error, signals <-chan os.Signal) error {
+	p.server.Drain()
+	ctx, hurry := context.WithTimeout(context.Background(), drainTime)
+	defer hurry()
+	drained := make(chan error, 1)
+	go func() { drained <- p.turns.Drain(ctx) }()
+	var err error
+	select {
+	case err = <-drained:
+	case <-signals:
+		hurry()
+		err = errors.Join(errInterrupted, <-drained)
+	}
+	closing, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if web.Shutdown(closing) != nil {
+		// Somebody still reads; they can take the stream up again elsewhere.
+		_ = web.Close()
+	}
+	if serr := <-served; serr != nil && !errors.Is(serr, http.ErrServerClosed) {
+		err = errors.Join(err, serr)
+	}
+	return err
+}
+
+// banner says what runs and what to do next.
+func banner(cfg config.Config, catalog *mode.Catalog, url string) string {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	fmt.Fprintf(&b, "Aptix is ready at %s\n\n", url)
+	if cfg.Provider == config.ProviderDemo {
+		line("provider", "demo, an offline script; set OPENAI_API_KEY for a real model")
+	} else {
+		line("provider", "%s, model %s", cfg.Provider, cfg.Model)
+	}
+	line("data", "%s", cfg.DatabasePath())
+	line("modes", "%s (%s)", strings.Join(catalog.Keys(), ", "), nameOf(cfg.Modes))
+	if cfg.File != "" {
+		line("file", "%s", cfg.File)
+	}
+	at := ""
+	if url != "http://127.0.0.1:8080" {
+		at = " --url " + url
+	}
+	b.WriteString("\n")
+	line("try", `aptix ask%s "What can you do?"`, at)
+	line("talk", "aptix chat%s", at)
+	line("API", "%s/docs", url)
+	b.WriteString("\nCtrl-C stops it.")
+	return b.String()
+}
