@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +20,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/aptixhq/aptix/client"
+	"github.com/aptixhq/aptix/internal/llm/wirecheck"
 	"github.com/aptixhq/aptix/internal/prove"
 )
 
@@ -32,7 +35,8 @@ func TestMain(m *testing.M) {
 //
 //	serve [FLAG...]      start a server and wait until it is ready; its address goes to
 //	                     $APTIX_URL, what it says to server.log
-//	shutdown             stop it with SIGINT; it must end with 0
+//	shutdown             stop it with SIGINT; it must end with 0, and all that it sent
+//	                     to its model must be what OpenAI's schema accepts
 //	crash                stop it with SIGKILL
 //	exits CODE CMD...    run a command that must end with this code
 //	http METHOD PATH [FILE]  call the server: the status and then the body
@@ -130,6 +134,7 @@ func (s *testServer) shutdown(ts *testscript.TestScript) {
 	if s.cmd == nil {
 		ts.Fatalf("no server runs")
 	}
+	checkWire(ts)
 	ts.Check(s.cmd.Process.Signal(os.Interrupt))
 	select {
 	case err := <-s.done:
@@ -164,6 +169,31 @@ func cmdExits(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	if got != want {
 		ts.Fatalf("%s ended with %d, want %d", strings.Join(args[1:], " "), got, want)
+	}
+}
+
+// checkWire judges every model request that the server says it sent, whatever model it
+// asked: by OpenAI's schema, where it is at hand, and by OpenAI's own client.
+func checkWire(ts *testscript.TestScript) {
+	c, err := client.New(client.Config{URL: ts.Getenv("APTIX_URL")})
+	ts.Check(err)
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	sessions, err := c.Sessions(ctx, client.Page{Limit: 200})
+	ts.Check(err)
+	for _, s := range sessions.Data {
+		turns, err := c.Turns(ctx, s.SessionID, client.Page{Limit: 200})
+		ts.Check(err)
+		for _, turn := range turns.Data {
+			calls, err := c.Requests(ctx, s.SessionID, turn.TurnID)
+			ts.Check(err)
+			for _, call := range calls {
+				if err := wirecheck.Validate([]byte(call.Wire)); err != nil && !errors.Is(err, wirecheck.ErrNoSchema) {
+					ts.Fatalf("model call %d of turn %s: %v", call.N, turn.TurnID, err)
+				}
+				ts.Check(wirecheck.Decode([]byte(call.Wire)))
+			}
+		}
 	}
 }
 
