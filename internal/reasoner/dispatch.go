@@ -17,7 +17,9 @@ import (
 // sees; neither ends the turn (decision 15).
 func (r *run) dispatch(ctx context.Context, open []agent.ToolCall) (client []agent.ToolCall, err error) {
 	for _, call := range open {
-		if r.turn.Tools.IsClient(call.Name) {
+		// A call that was started here stays here, also when the server has since lost
+		// or changed the tool and its schema reads like a client's.
+		if r.turn.Tools.IsClient(call.Name) && !r.started[call.ID] {
 			client = append(client, call)
 			continue
 		}
@@ -38,8 +40,8 @@ func (r *run) runServerTool(ctx context.Context, call agent.ToolCall) error {
 	// unknown as one that never existed (AGN-011 §4.4).
 	known = known && r.turn.Tools.IsServer(call.Name)
 
-	// A dispatched call without a result means that a process died while the tool
-	// ran. Only a tool that says it is idempotent runs again.
+	// A dispatched call without a result means that a process died, or was stopped,
+	// while the tool ran. Only a tool that says it is idempotent runs again.
 	if r.started[call.ID] && (!known || !t.Definition().Idempotent) {
 		r.finish(call, agent.ToolResult{Code: agent.OutcomeUnknown,
 			Err: "The outcome of this call is unknown: the server stopped while the tool ran. Check before you repeat it."}, nil)
@@ -58,7 +60,9 @@ func (r *run) runServerTool(ctx context.Context, call agent.ToolCall) error {
 	}
 	began := r.now()
 	res := r.execute(ctx, t, call)
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && res.Code != agent.OutcomeOK {
+		// The tool was broken off together with the turn. What it says of that is
+		// not its result; a success is one, and happened.
 		return context.Cause(ctx)
 	}
 	res.Ms = r.now().Sub(began).Milliseconds()
@@ -125,6 +129,10 @@ func (r *run) modeChange(ctx context.Context, res agent.ToolResult) (*agent.Mode
 	if err := json.Unmarshal([]byte(res.Result), &payload); err != nil {
 		return nil, fmt.Errorf("read result of %s in turn %s: %w", tool.ChangeMode, r.turn.Key, err)
 	}
+	// The change has happened and is taken down, also when the turn was broken off
+	// just now.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.limits.ToolTime)
+	defer cancel()
 	s, err := r.sessions.Session(ctx, r.turn.Key.Org, r.turn.Key.Session)
 	if err != nil {
 		return nil, fmt.Errorf("verify mode of session %s: %w", r.turn.Key.Session, err)

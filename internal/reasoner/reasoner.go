@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/llm"
 	"github.com/aptixhq/aptix/internal/mode"
+	"github.com/aptixhq/aptix/internal/prompt"
 	"github.com/aptixhq/aptix/internal/tool"
 )
 
@@ -80,27 +82,38 @@ func (r *Reasoner) Run(ctx context.Context, t Turn, steps []agent.Step, j Journa
 	for _, s := range steps {
 		run.apply(s)
 	}
+	out, err := run.loop(ctx)
+	if err != nil && ctx.Err() != nil {
+		// Whatever gave up first, the model, a tool or the store, did so because the
+		// turn was broken off. The cause says how the turn ends; their errors do not.
+		return Outcome{}, context.Cause(ctx)
+	}
+	return out, err
+}
+
+func (r *run) loop(ctx context.Context) (Outcome, error) {
 	for {
+		if r.answered() {
+			return r.outcome(nil), nil // also when time is up: the answer is there
+		}
 		if ctx.Err() != nil {
 			return Outcome{}, context.Cause(ctx)
 		}
-		switch open := run.open(); {
-		case run.asked != nil:
-			if err := run.ask(ctx); err != nil {
+		switch open := r.open(); {
+		case r.asked != nil:
+			if err := r.ask(ctx); err != nil {
 				return Outcome{}, err
 			}
 		case len(open) > 0:
-			client, err := run.dispatch(ctx, open)
+			client, err := r.dispatch(ctx, open)
 			if err != nil {
 				return Outcome{}, err
 			}
 			if len(client) > 0 {
-				return run.outcome(client), nil
+				return r.outcome(client), nil
 			}
-		case run.modelCalls > 0 && len(run.calls) == 0:
-			return run.outcome(nil), nil
 		default:
-			if err := run.build(ctx); err != nil {
+			if err := r.build(ctx); err != nil {
 				return Outcome{}, err
 			}
 		}
@@ -140,7 +153,7 @@ func (r *run) build(ctx context.Context) error {
 }
 
 // ask sends the journalled request and takes the response in. It posts the bytes
-// that the journal names, also when another process journalled them.
+// that the journal names, also when another process journalled them, or none.
 func (r *run) ask(ctx context.Context) error {
 	sent := r.asked
 	var history []json.RawMessage
@@ -148,13 +161,14 @@ func (r *run) ask(ctx context.Context) error {
 		history = append(append(history, r.turn.Transcript...), r.items[:len(r.items)-len(sent.NewItems)]...)
 	}
 	body := llm.Assemble(sent.WireHead, append(history, sent.NewItems...), sent.WireTail)
+	if prompt.SHA256(body) != sent.WireSHA256 {
+		// Such as a transcript that this process, configured otherwise, did not read.
+		return fmt.Errorf("model call %d of turn %s: the request cannot be put together as it was journalled", sent.Call, r.turn.Key)
+	}
 	var deltas []string
 	shown := 0
 	for ev, err := range r.model.Ask(ctx, body, r.turn.Stream != nil && *r.turn.Stream) {
 		if err != nil {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
 			return err
 		}
 		if ev.Delta != "" {

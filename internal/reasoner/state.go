@@ -74,6 +74,9 @@ func (s *state) apply(step agent.Step) {
 	}
 }
 
+// answered reports whether the model's last response is the end of the turn.
+func (s *state) answered() bool { return s.modelCalls > 0 && s.asked == nil && len(s.calls) == 0 }
+
 // open returns the calls of the last response that have no result yet, in the
 // model's order.
 func (s *state) open() []agent.ToolCall {
