@@ -14,11 +14,12 @@ import (
 // server stops under the turn.
 func (p *Pipeline) Follow(ctx context.Context, key agent.TurnKey, after int64) iter.Seq2[agent.Event, error] {
 	return func(yield func(agent.Event, error) bool) {
+		rests := false // as far as the turn's row says
 		for {
 			// The live log is looked up before the journal is read: what is in
 			// neither has not happened yet.
 			log, live := p.Hub.Follow(key)
-			var ended bool
+			over := false // as far as the journal says
 			if !live || after+1 < log.First() {
 				steps, err := p.Store.Steps(ctx, key)
 				if err != nil {
@@ -26,11 +27,14 @@ func (p *Pipeline) Follow(ctx context.Context, key agent.TurnKey, after int64) i
 					return
 				}
 				for _, s := range steps {
+					if s.Kind == agent.StepContinued {
+						over = false // it shows nothing, and goes on from a turn.waiting
+					}
 					for _, e := range s.Events(key) {
 						if live && e.Sequence >= log.First() {
 							break
 						}
-						ended = e.Type.EndsDelivery()
+						over = e.Type.EndsDelivery()
 						if e.Sequence <= after {
 							continue
 						}
@@ -42,17 +46,17 @@ func (p *Pipeline) Follow(ctx context.Context, key agent.TurnKey, after int64) i
 				}
 			}
 			if !live {
-				if ended {
+				if over || rests {
 					return
 				}
-				if p.runningTurn(key) == nil {
-					if _, nowLive := p.Hub.Follow(key); !nowLive && !p.atRest(ctx, key) {
-						yield(agent.Event{}, agent.Errorf(agent.KindDraining, "The server stopped under the turn; it goes on after the restart. Follow it again from sequence %d.", after))
-						return
-					}
+				var err error
+				if rests, err = p.rest(ctx, key); err != nil {
+					yield(agent.Event{}, err)
+					return
 				}
 				continue
 			}
+			rests = false
 			for e, err := range log.From(ctx, after) {
 				if err != nil {
 					yield(agent.Event{}, err)
@@ -70,9 +74,23 @@ func (p *Pipeline) Follow(ctx context.Context, key agent.TurnKey, after int64) i
 	}
 }
 
-// atRest reports whether the turn ended or waits; its journal then has the event
-// that says so.
-func (p *Pipeline) atRest(ctx context.Context, key agent.TurnKey) bool {
-	t, err := p.Store.Turn(ctx, key)
-	return err == nil && (t.State.Terminal() || t.State == agent.TurnWaiting)
+// rest reports whether the turn is at rest; its journal then has the event that says
+// so. A turn that runs without a live log is about to leave and is waited for. One
+// that does neither was broken off, which is an error.
+func (p *Pipeline) rest(ctx context.Context, key agent.TurnKey) (bool, error) {
+	r, t, err := p.find(ctx, key)
+	switch {
+	case err != nil:
+		return false, err
+	case r != nil:
+		select {
+		case <-r.done:
+			return false, nil
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+	case !atRest(t.State):
+		return false, p.errNotHere()
+	}
+	return true, nil
 }

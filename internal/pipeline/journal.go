@@ -82,13 +82,16 @@ func (j *journal) Append(ctx context.Context, steps ...agent.Step) error {
 }
 
 // commit writes the held steps and these with a change of the turn's row, in one
-// transaction, and shows them afterwards.
+// transaction, and shows them afterwards. When that fails these steps have not
+// happened, and the turn can go another way; what was held before is held still.
 func (j *journal) commit(ctx context.Context, a store.Append, steps ...agent.Step) error {
+	before := *j
 	for _, s := range steps {
 		j.Hold(s)
 	}
 	a.Key, a.Steps = j.key, j.held
 	if err := j.store.AppendSteps(ctx, a); err != nil {
+		*j = before
 		return fmt.Errorf("journal turn %s: %w", j.key, err)
 	}
 	j.show(j.held)

@@ -48,6 +48,10 @@ func (p *Pipeline) Execute(ctx context.Context, by agent.Caller, x Execution) (k
 	if p.isDraining() {
 		return key, 0, errDraining()
 	}
+	if p.interrupt(key) {
+		return key, 0, agent.Errorf(agent.KindTurnInProgress,
+			"A turn %q of an erased session of this name is still stopping. Send the request again in a moment, or choose a fresh turnId.", key.Turn)
+	}
 	live := p.Hub.Open(key, 1)
 	// A mode or tool change may slip between reading the session and writing the
 	// turn. The store notices; the turn is then built again from what holds now.

@@ -102,8 +102,10 @@ type Pipeline struct {
 
 // running is a turn that runs in this process.
 type running struct {
-	cancel context.CancelCauseFunc
-	done   chan struct{} // closed when the turn is at rest
+	cancel    context.CancelCauseFunc
+	cancelled bool          // by Cancel; guarded by Pipeline.mu
+	done      chan struct{} // closed when the turn is at rest, or broken off
+	err       error         // why the turn's end could not be written; set before done is closed
 }
 
 // The causes for which a running turn is broken off.
@@ -142,25 +144,37 @@ func (p *Pipeline) Turns(ctx context.Context, by agent.Caller, id agent.SessionI
 // Await returns the turn as soon as it is at rest: terminal, or waiting for its
 // client. It ends with ctx; the turn itself goes on.
 func (p *Pipeline) Await(ctx context.Context, key agent.TurnKey) (agent.Turn, error) {
+	var unwritten error
 	for {
-		if r := p.runningTurn(key); r != nil {
-			select {
-			case <-r.done:
-			case <-ctx.Done():
-				return agent.Turn{}, context.Cause(ctx)
-			}
-		}
-		t, err := p.Store.Turn(ctx, key)
-		if err != nil || t.State.Terminal() || t.State == agent.TurnWaiting {
+		r, t, err := p.find(ctx, key)
+		switch {
+		case err != nil || r == nil && atRest(t.State):
 			return t, err
+		case r == nil && unwritten != nil:
+			return agent.Turn{}, unwritten
+		case r == nil:
+			return agent.Turn{}, p.errNotHere()
 		}
-		if p.runningTurn(key) != nil {
-			continue
+		select {
+		case <-r.done:
+			unwritten = r.err
+		case <-ctx.Done():
+			return agent.Turn{}, context.Cause(ctx)
 		}
-		// Not here and not at rest: the process is draining or the turn waits for
-		// the sweep. Either way it is not lost; the client may ask again.
-		return agent.Turn{}, agent.Errorf(agent.KindDraining, "The server is stopping; the turn is kept and goes on after the restart. Send the same request again.")
 	}
+}
+
+// find returns the turn where it runs, or else its row. With the session locked
+// nothing starts, so that a row which is not at rest then is of a turn that runs
+// nowhere.
+func (p *Pipeline) find(ctx context.Context, key agent.TurnKey) (*running, agent.Turn, error) {
+	unlock := p.sessionLocks.lock(key.Org, key.Session)
+	defer unlock()
+	if r := p.runningTurn(key); r != nil {
+		return r, agent.Turn{}, nil
+	}
+	t, err := p.Store.Turn(ctx, key)
+	return nil, t, err
 }
 
 func (p *Pipeline) runningTurn(key agent.TurnKey) *running {
@@ -169,22 +183,49 @@ func (p *Pipeline) runningTurn(key agent.TurnKey) *running {
 	return p.running[key]
 }
 
+func atRest(s agent.TurnState) bool { return s.Terminal() || s == agent.TurnWaiting }
+
+// errNotHere tells a client that its turn does not run and is not at rest. It is not
+// lost: the next start, or the next sweep, takes it up.
+func (p *Pipeline) errNotHere() error {
+	if p.isDraining() {
+		return agent.Errorf(agent.KindDraining, "The server is stopping; the turn is kept and goes on after the restart. Send the same request again.")
+	}
+	e := agent.Errorf(agent.KindDraining, "The turn was broken off; it is kept and goes on by itself. Send the same request again in a moment.")
+	e.RetryAfter = p.Limits.SweepEvery
+	return e
+}
+
 // Cancel ends a turn in whatever state it is. A turn that is over stays as it is.
 func (p *Pipeline) Cancel(ctx context.Context, key agent.TurnKey) error {
 	unlock := p.sessionLocks.lock(key.Org, key.Session)
 	defer unlock()
+	return p.cancelLocked(ctx, key)
+}
+
+func (p *Pipeline) cancelLocked(ctx context.Context, key agent.TurnKey) error {
+	if p.interrupt(key) {
+		return nil
+	}
 	t, err := p.Store.Turn(ctx, key)
-	if err != nil {
+	if err != nil || t.State.Terminal() {
 		return err
 	}
-	if r := p.runningTurn(key); r != nil {
-		r.cancel(errCancelled)
-		return nil
-	}
-	if t.State.Terminal() {
-		return nil
-	}
 	return p.endAtRest(ctx, t, agent.TurnCancelled, nil)
+}
+
+// interrupt breaks off a turn that runs here. The turn may slip away from it, to its
+// client or into a drain: leave looks after that.
+func (p *Pipeline) interrupt(key agent.TurnKey) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.running[key]
+	if r == nil {
+		return false
+	}
+	r.cancelled = true
+	r.cancel(errCancelled)
+	return true
 }
 
 // endAtRest settles a turn that does not run here: one that waits.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
@@ -74,7 +75,7 @@ func (p *Pipeline) resume(ctx context.Context, key agent.TurnKey) error {
 		return nil
 	}
 	t, err := p.Store.Turn(ctx, key)
-	if err != nil || t.State.Terminal() || t.State == agent.TurnWaiting {
+	if err != nil || atRest(t.State) {
 		return err
 	}
 	steps, err := p.Store.Steps(ctx, key)
@@ -86,7 +87,18 @@ func (p *Pipeline) resume(ctx context.Context, key agent.TurnKey) error {
 		return err
 	}
 	rt, err := p.turn(ctx, agent.Caller{Org: key.Org, User: t.User}, s, t, tool.ParseSet(t.Tools, p.Registry))
+	asked := slices.ContainsFunc(steps, func(s agent.Step) bool { return s.Kind == agent.StepAsked })
+	switch {
+	case agent.KindOf(err) == agent.KindUnknownContext:
+	case err != nil:
+		return err // the store's; the next sweep tries again
+	case !asked:
+		// Only the first request says what the user wants, and it is written together
+		// with the turn.
+		err = agent.Errorf(agent.KindInternal, "The turn's journal is incomplete. Send the turn again with a new turnId.")
+	}
 	if err != nil {
+		p.Log.Error("turn cannot go on", "turn", key.String(), "error", err)
 		fault := agent.FaultOf(err)
 		return p.endAtRest(ctx, t, agent.TurnFailed, &fault)
 	}

@@ -82,6 +82,9 @@ func (p *Pipeline) Requests(ctx context.Context, key agent.TurnKey) ([]ModelCall
 				Wire: string(wire), WireSHA256: a.WireSHA256, At: s.At})
 			earlier = append(earlier, a.NewItems...)
 		case agent.StepAnswered:
+			if len(calls) == 0 {
+				return nil, fmt.Errorf("step %d of turn %s answers a request that is not in the journal", s.N, key)
+			}
 			usage := s.Answered.Usage
 			calls[len(calls)-1].Usage = &usage
 			earlier = append(earlier, s.Answered.Items...)

@@ -36,10 +36,14 @@ type rig struct {
 	limits   reasoner.Limits
 	times    pipeline.Limits
 	log      *slog.Logger
+	model    reasoner.Model // nil is the provider over HTTP
+	hooks    *hooks         // nil leaves the store as it is
+	lost     string         // a conversation context that configuration has lost
 
 	store    *sqlite.Store
 	sessions *session.Manager
 	pipeline *pipeline.Pipeline
+	hub      *events.Hub
 	stopped  bool
 }
 
@@ -75,12 +79,21 @@ func (r *rig) start() {
 	r.sessions, err = session.New(session.Config{Store: r.store, Catalog: r.catalog, Registry: registry, Contexts: contexts{}, Log: r.log})
 	fail(err)
 	sessions.Manager = r.sessions
-	model := llm.New(llm.Config{BaseURL: r.provider.URL, APIKey: "sk-test-canary"})
+	model := r.model
+	if model == nil {
+		model = llm.New(llm.Config{BaseURL: r.provider.URL, APIKey: "sk-test-canary"})
+	}
+	var journal pipeline.Store = r.store
+	if r.hooks != nil {
+		r.hooks.Store = r.store
+		journal = r.hooks
+	}
+	r.hub = events.NewHub()
 	loop, err := reasoner.New(reasoner.Config{Model: model, Sessions: r.store, Catalog: r.catalog, Registry: registry, Log: r.log, Limits: r.limits})
 	fail(err)
 	r.pipeline, err = pipeline.New(pipeline.Config{
-		Store: r.store, Sessions: r.sessions, Catalog: r.catalog, Registry: registry, Contexts: contexts{},
-		Reasoner: loop, Hub: events.NewHub(), Log: r.log, Chain: r.chain, Limits: r.times,
+		Store: journal, Sessions: r.sessions, Catalog: r.catalog, Registry: registry, Contexts: contexts{r.lost},
+		Reasoner: loop, Hub: r.hub, Log: r.log, Chain: r.chain, Limits: r.times,
 	})
 	fail(err)
 	fail(r.pipeline.Recover(r.t.Context()))
@@ -112,10 +125,13 @@ func (r *rig) restart() {
 // lateSessions lets a tool be built before the manager that needs the registry.
 type lateSessions struct{ *session.Manager }
 
-// contexts is a configuration with two conversation contexts.
-type contexts struct{}
+// contexts is a configuration with two conversation contexts, less the one named.
+type contexts struct{ lost string }
 
-func (contexts) Conversation(agentID, conversationID string) (agent.ConversationContext, bool) {
+func (c contexts) Conversation(agentID, conversationID string) (agent.ConversationContext, bool) {
+	if conversationID == c.lost {
+		return agent.ConversationContext{}, false
+	}
 	temperature := 0.2
 	switch agentID + "/" + conversationID {
 	case "default/default":

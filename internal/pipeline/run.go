@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
@@ -16,41 +17,65 @@ import (
 // start runs the turn in a goroutine of its own, which ends with the turn, with its
 // deadline or with Drain. The caller holds the session's lock.
 func (p *Pipeline) start(t reasoner.Turn, steps []agent.Step, j *journal, deadline time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.draining {
+		// Drain counts on no turn starting behind its back. The turn is journalled
+		// and goes on after the restart.
+		j.live.Close()
+		return
+	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	ctx, stopTimer := context.WithTimeoutCause(ctx, deadline.Sub(p.Now()), errDeadline)
 	r := &running{cancel: cancel, done: make(chan struct{})}
-	p.mu.Lock()
 	p.running[t.Key] = r
-	if p.draining {
-		cancel(errDrained)
-	}
 	p.work.Add(1)
-	p.mu.Unlock()
 	go func() {
 		defer p.work.Done()
 		defer stopTimer()
 		defer cancel(nil)
-		p.run(ctx, t, steps, j)
+		r.err = p.run(ctx, t, steps, j)
 		// The journal has everything by now: a follower that finds the live log
 		// closed reads on there.
 		j.live.Close()
-		p.mu.Lock()
-		delete(p.running, t.Key)
-		p.mu.Unlock()
+		p.leave(t.Key, r)
 		close(r.done)
 	}()
 }
 
+// leave takes the turn off the running ones. A cancel that came too late to break it
+// off, while it was handed to its client or drained, has been promised all the same
+// and is carried out now.
+func (p *Pipeline) leave(key agent.TurnKey, r *running) {
+	unlock := p.sessionLocks.lock(key.Org, key.Session)
+	defer unlock()
+	p.mu.Lock()
+	// Its client may have been so quick with its tools that it runs again already.
+	if p.running[key] == r {
+		delete(p.running, key)
+	}
+	cancelled := r.cancelled
+	p.mu.Unlock()
+	if !cancelled {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), p.Limits.SettleTime)
+	defer cancel()
+	if err := p.cancelLocked(ctx, key); err != nil && agent.KindOf(err) != agent.KindNotFound {
+		p.Log.Error("cancel turn", "turn", key.String(), "error", err)
+	}
+}
+
 // run reasons and settles. Settling has its own time: it must happen also when the
-// turn's is used up.
-func (p *Pipeline) run(ctx context.Context, t reasoner.Turn, steps []agent.Step, j *journal) {
-	out, err := p.Reasoner.Run(ctx, t, steps, j)
+// turn's is used up. The error says that it did not happen.
+func (p *Pipeline) run(ctx context.Context, t reasoner.Turn, steps []agent.Step, j *journal) error {
+	out, err := p.reason(ctx, t, steps, j)
 	settling, cancel := context.WithTimeout(context.Background(), p.Limits.SettleTime)
 	defer cancel()
 	if err == nil {
 		err = p.deliver(settling, t, out, j)
 		if err == nil {
-			return
+			return nil
 		}
 	}
 	if errors.Is(err, errDrained) {
@@ -58,7 +83,7 @@ func (p *Pipeline) run(ctx context.Context, t reasoner.Turn, steps []agent.Step,
 		if err := j.Append(settling); err != nil {
 			p.Log.Error("keep the last steps of a drained turn", "turn", t.Key.String(), "error", err)
 		}
-		return
+		return nil
 	}
 	end := agent.Settled{State: agent.TurnFailed, Abandoned: reasoner.Abandon(j.all)}
 	switch fault := agent.FaultOf(err); {
@@ -74,7 +99,20 @@ func (p *Pipeline) run(ctx context.Context, t reasoner.Turn, steps []agent.Step,
 		// The store is out of reach. The turn stays running in the journal and the
 		// sweep takes it up again.
 		p.Log.Error("settle turn", "turn", t.Key.String(), "state", end.State, "error", err)
+		return fmt.Errorf("settle: %w", err)
 	}
+	return nil
+}
+
+// reason runs the loop. A panic in it fails this turn; the others run on, and the
+// next start does not meet it again.
+func (p *Pipeline) reason(ctx context.Context, t reasoner.Turn, steps []agent.Step, j *journal) (out reasoner.Outcome, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("reason on turn %s: panic: %v\n%s", t.Key, v, debug.Stack())
+		}
+	}()
+	return p.Reasoner.Run(ctx, t, steps, j)
 }
 
 // deliver journals the answer of a run, or its client tool calls, and shows it.

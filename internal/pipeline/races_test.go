@@ -1,0 +1,352 @@
+package pipeline_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/contract"
+	"github.com/aptixhq/aptix/internal/llm/llmtest"
+	"github.com/aptixhq/aptix/internal/store"
+	"github.com/aptixhq/aptix/internal/tool"
+)
+
+// drainAtOnce drains without patience: what runs is broken off.
+func (r *rig) drainAtOnce() {
+	r.t.Helper()
+	hurry, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := r.pipeline.Drain(hurry); err != nil {
+		r.t.Error(err)
+	}
+}
+
+func results(session, turn, call string) contract.ToolContinuation {
+	ok := `{"ok":true}`
+	return contract.ToolContinuation{SessionID: agent.SessionID(session), TurnID: agent.TurnID(turn),
+		ToolResults: []contract.ToolResult{{ToolCallID: agent.CallID(call), ResultJSON: &ok}}}
+}
+
+func toWaiting(a store.Append) bool { return a.State == agent.TurnWaiting }
+
+// The client sees turn.waiting before the goroutine that showed it has left, and may
+// answer in between.
+func TestContinue_BeforeTheTurnHasLeft(t *testing.T) {
+	h := &hooks{}
+	release := make(chan struct{})
+	r := newRig(t, withHooks(h), withModel(t, llmtest.Reply{Calls: []llmtest.Call{{ID: "c1", Name: "read_file", Arguments: "{}"}}},
+		llmtest.Reply{Text: "Quick.", Block: release}))
+	r.createWithTools("s1")
+	key := agent.TurnKey{Org: caller.Org, Session: "s1", Turn: "t1"}
+	waited := make(chan (<-chan struct{}), 1)
+	h.appended = func(a store.Append) {
+		if !toWaiting(a) {
+			return
+		}
+		waited <- r.pipeline.Left(key)
+		if _, _, _, err := r.pipeline.Continue(context.Background(), caller, results("s1", "t1", "c1")); err != nil {
+			t.Error(err)
+		}
+	}
+	r.submit(userTurn("s1", "t1", "Read"))
+	<-<-waited
+	if r.pipeline.Left(key) == nil {
+		t.Error("the first run, leaving, took the second one off the list")
+	}
+	close(release)
+	turn := r.await(key)
+	if got := r.answer(turn).PrimaryOutputText; got != "Quick." {
+		t.Errorf("answer %q", got)
+	}
+	r.journal(turn)
+}
+
+// A cancel is kept, also when the turn slips out of its hands.
+func TestCancel_WhileTheTurnIsHandedOver(t *testing.T) {
+	h := &hooks{}
+	r := newRig(t, withHooks(h), withModel(t, llmtest.Reply{Calls: []llmtest.Call{{ID: "c1", Name: "read_file", Arguments: "{}"}}}))
+	r.createWithTools("s1")
+	key := agent.TurnKey{Org: caller.Org, Session: "s1", Turn: "t1"}
+	left := make(chan (<-chan struct{}), 1)
+	h.append = once(toWaiting, func(context.Context, store.Append) error {
+		left <- r.pipeline.Left(key)
+		return r.pipeline.Cancel(context.Background(), key)
+	})
+	r.submit(userTurn("s1", "t1", "Read"))
+	<-<-left
+	turn := r.await(key)
+	if turn.State != agent.TurnCancelled {
+		t.Errorf("turn %s, want cancelled", turn.State)
+	}
+	kinds, _ := r.journal(turn)
+	if diff := cmp.Diff(kinds, []string{"accepted", "asked", "answered", "waiting", "settled"}); diff != "" {
+		t.Errorf("journal: -got +want\n%s", diff)
+	}
+}
+
+func TestCancel_WhileTheTurnIsDrained(t *testing.T) {
+	h := &hooks{}
+	r := newRig(t, withHooks(h), withModel(t, llmtest.Reply{Calls: []llmtest.Call{{ID: "c1", Name: tool.ListModes, Arguments: "{}"}}}))
+	key := agent.TurnKey{Org: caller.Org, Session: "s1", Turn: "t1"}
+	drained := make(chan struct{})
+	h.append = once(func(a store.Append) bool { return has(a, agent.StepAsked) }, func(ctx context.Context, _ store.Append) error {
+		go func() {
+			defer close(drained)
+			r.drainAtOnce()
+		}()
+		<-ctx.Done()
+		if err := r.pipeline.Cancel(context.Background(), key); err != nil {
+			t.Error(err)
+		}
+		return nil
+	})
+	r.submit(userTurn("s1", "t1", "List"))
+	<-drained
+	turn := r.await(key)
+	if turn.State != agent.TurnCancelled {
+		t.Errorf("turn %s, want cancelled", turn.State)
+	}
+	r.journal(turn)
+}
+
+func TestCancel_AfterTheAnswer(t *testing.T) {
+	h := &hooks{}
+	r := newRig(t, withHooks(h), withModel(t, llmtest.Reply{Text: "Done."}))
+	key := agent.TurnKey{Org: caller.Org, Session: "s1", Turn: "t1"}
+	h.appended = func(a store.Append) {
+		if a.State == agent.TurnCompleted {
+			if err := r.pipeline.Cancel(context.Background(), key); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	r.submit(userTurn("s1", "t1", "Hello"))
+	if turn := r.await(key); turn.State != agent.TurnCompleted {
+		t.Errorf("turn %s, want completed", turn.State)
+	}
+	if err := r.pipeline.Cancel(t.Context(), key); err != nil {
+		t.Errorf("cancelling a completed turn: %v", err)
+	}
+	if err := r.pipeline.Cancel(t.Context(), agent.TurnKey{Org: "other", Session: "s1", Turn: "t1"}); agent.KindOf(err) != agent.KindNotFound {
+		t.Errorf("cancelling another organisation's turn: %v, want not_found", err)
+	}
+}
+
+// What breaks a turn off decides how it ends, also when the store is the first to
+// notice and gives its own error.
+func TestBrokenOff_WhileTheStoreIsBusy(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		why   func(*rig, agent.TurnKey)
+		state agent.TurnState
+		kind  agent.Kind
+	}{
+		{"cancelled", func(r *rig, key agent.TurnKey) {
+			if err := r.pipeline.Cancel(context.Background(), key); err != nil {
+				r.t.Error(err)
+			}
+		}, agent.TurnCancelled, ""},
+		{"out of time", func(*rig, agent.TurnKey) {}, agent.TurnFailed, agent.KindLimitReached},
+		{"drained", func(r *rig, _ agent.TurnKey) { go r.drainAtOnce() }, agent.TurnRunning, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := &hooks{}
+			r := newRig(t, withHooks(h), func(r *rig) {
+				if tt.kind == agent.KindLimitReached {
+					r.times.TurnTime = 100 * time.Millisecond
+				}
+			}, withModel(t, llmtest.Reply{Calls: []llmtest.Call{{ID: "c1", Name: tool.ListModes, Arguments: "{}"}}}))
+			key := agent.TurnKey{Org: caller.Org, Session: "s1", Turn: "t1"}
+			left := make(chan (<-chan struct{}), 1)
+			h.append = once(func(a store.Append) bool { return has(a, agent.StepToolStarted) }, func(ctx context.Context, _ store.Append) error {
+				left <- r.pipeline.Left(key)
+				tt.why(r, key)
+				<-ctx.Done()
+				return nil // and the store itself refuses the dead context
+			})
+			r.submit(userTurn("s1", "t1", "List"))
+			<-<-left
+			turn, err := r.pipeline.Turn(t.Context(), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if turn.State != tt.state {
+				t.Errorf("turn %s, want %s (fault %+v)", turn.State, tt.state, turn.Fault)
+			}
+			if tt.kind != "" && (turn.Fault == nil || turn.Fault.Kind != tt.kind) {
+				t.Errorf("fault %+v, want %s", turn.Fault, tt.kind)
+			}
+			kinds, _ := r.journal(turn)
+			want := []string{"accepted", "asked", "answered"}
+			if turn.State.Terminal() {
+				want = append(want, "settled")
+			}
+			if diff := cmp.Diff(kinds, want); diff != "" {
+				t.Errorf("journal: -got +want\n%s", diff)
+			}
+		})
+	}
+}
+
+// A turn that is accepted just when the server stops is kept, not run behind Drain's
+// back.
+func TestDrain_WhileATurnOpens(t *testing.T) {
+	h := &hooks{}
+	r := newRig(t, withHooks(h), withModel(t, llmtest.Reply{Text: "After the restart."}))
+	drained := false
+	h.opened = func(store.NewTurn) {
+		if err := r.pipeline.Drain(context.Background()); err != nil {
+			t.Error(err)
+		}
+		drained = true
+	}
+	h.append = func(_ context.Context, a store.Append) error {
+		if drained {
+			t.Errorf("turn %s is written to after the drain", a.Key)
+		}
+		return nil
+	}
+	key := r.submit(userTurn("s1", "t1", "Hello"))
+	if _, live := r.hub.Follow(key); live {
+		t.Error("a turn that does not run is live")
+	}
+	if _, err := r.pipeline.Await(t.Context(), key); agent.KindOf(err) != agent.KindDraining {
+		t.Errorf("await: %v, want draining", err)
+	}
+	r.stop()
+	h.opened, h.append = nil, nil
+	r.start()
+	turn := r.await(key)
+	if got := r.answer(turn).PrimaryOutputText; got != "After the restart." {
+		t.Errorf("answer %q", got)
+	}
+	r.journal(turn)
+}
+
+// A reader of a continued turn that was broken off is told so: the turn.waiting that
+// it has seen is not where the turn stands.
+func TestFollow_ContinuedTurnBrokenOff(t *testing.T) {
+	h := &hooks{}
+	r := newRig(t, withHooks(h), withModel(t, llmtest.Reply{Calls: []llmtest.Call{{ID: "c1", Name: "read_file", Arguments: "{}"}}}, llmtest.Reply{Text: "Whole."}))
+	r.createWithTools("s1")
+	key := r.submit(userTurn("s1", "t1", "Read"))
+	r.await(key)
+	h.append = once(func(a store.Append) bool { return has(a, agent.StepAsked) }, func(ctx context.Context, _ store.Append) error {
+		go r.drainAtOnce()
+		<-ctx.Done()
+		return nil
+	})
+	_, after, _, err := r.pipeline.Continue(t.Context(), caller, results("s1", "t1", "c1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.pipeline.Await(t.Context(), key); agent.KindOf(err) != agent.KindDraining {
+		t.Errorf("await: %v, want draining", err)
+	}
+	for _, from := range []int64{0, after} {
+		var ended error
+		for _, err := range r.pipeline.Follow(t.Context(), key, from) {
+			ended = err
+		}
+		if agent.KindOf(ended) != agent.KindDraining {
+			t.Errorf("followed after %d to %v, want draining", from, ended)
+		}
+	}
+	r.restart()
+	turn := r.await(key)
+	if got := r.answer(turn).PrimaryOutputText; got != "Whole." {
+		t.Errorf("answer %q", got)
+	}
+	r.journal(turn)
+}
+
+// A session that is erased and made again is another one: what still runs of the old
+// one does not write into the new one's journal.
+func TestErasedSession_ItsRunningTurnIsNotTheNewOnes(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	r := newRig(t, withModel(t, llmtest.Reply{Text: "Old.", Block: release}, llmtest.Reply{Text: "New."}))
+	key := r.submit(userTurn("s1", "t1", "Hello"))
+	if err := r.provider.Await(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	left := r.pipeline.Left(key)
+	if err := r.sessions.Delete(t.Context(), caller, "s1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.pipeline.Submit(t.Context(), caller, userTurn("s1", "t1", "Hello again")); agent.KindOf(err) != agent.KindTurnInProgress {
+		t.Errorf("the same ids while the old turn runs: %v, want turn_in_progress", err)
+	}
+	<-left
+	r.submit(userTurn("s1", "t1", "Hello again"))
+	turn := r.await(key)
+	if got := r.answer(turn).PrimaryOutputText; got != "New." {
+		t.Errorf("answer %q, want the new turn's", got)
+	}
+	r.journal(turn)
+}
+
+func TestContinue_WhileDraining(t *testing.T) {
+	r := newRig(t, withModel(t, llmtest.Reply{Calls: []llmtest.Call{{ID: "c1", Name: "read_file", Arguments: "{}"}}}, llmtest.Reply{Text: "Read."}))
+	r.createWithTools("s1")
+	key := r.submit(userTurn("s1", "t1", "Read"))
+	r.await(key)
+	r.drainAtOnce()
+	if _, _, _, err := r.pipeline.Continue(t.Context(), caller, results("s1", "t1", "c1")); agent.KindOf(err) != agent.KindDraining {
+		t.Errorf("got %v, want draining", err)
+	}
+	r.restart()
+	if turn := r.await(key); turn.State != agent.TurnWaiting {
+		t.Errorf("turn %s, want it to wait on: nothing was taken", turn.State)
+	}
+	if _, _, _, err := r.pipeline.Continue(t.Context(), caller, results("s1", "t1", "c1")); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.answer(r.await(key)).PrimaryOutputText; got != "Read." {
+		t.Errorf("answer %q", got)
+	}
+}
+
+// A reader that joins a continued turn from the start gets what was before from the
+// journal and the rest as it happens.
+func TestFollow_JoinsARunningTurnFromAnywhere(t *testing.T) {
+	release := make(chan struct{})
+	r := newRig(t, withModel(t, llmtest.Reply{Calls: []llmtest.Call{{ID: "c1", Name: "read_file", Arguments: "{}"}}}, llmtest.Reply{Text: "Read.", Block: release}))
+	r.createWithTools("s1")
+	key := r.submit(userTurn("s1", "t1", "Read"))
+	r.await(key)
+	if _, _, _, err := r.pipeline.Continue(t.Context(), caller, results("s1", "t1", "c1")); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.provider.Await(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	const events = 6 // started, request, waiting; request, delta, completed
+	var readers sync.WaitGroup
+	joined := make(chan struct{}, events)
+	for after := range int64(events) {
+		readers.Go(func() {
+			next := after + 1
+			for e, err := range r.pipeline.Follow(t.Context(), key, after) {
+				if err != nil || e.Sequence != next {
+					t.Errorf("after %d: event %d (%v), want %d", after, e.Sequence, err, next)
+				}
+				if next++; next == 5 {
+					joined <- struct{}{} // it has all that there is so far
+				}
+			}
+			if next != events+1 {
+				t.Errorf("after %d: the stream ends before event %d", after, next)
+			}
+		})
+	}
+	for range 4 { // those that begin with one of the four events that are there
+		<-joined
+	}
+	close(release)
+	readers.Wait()
+}

@@ -1,0 +1,186 @@
+package pipeline_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/llm/llmtest"
+	"github.com/aptixhq/aptix/internal/prove"
+	"github.com/aptixhq/aptix/internal/tool"
+)
+
+// A turn is broken off while a tool runs. What the tool then says is its result only
+// when it succeeded in spite of that; else it is not known what it did.
+func TestBrokenOff_WhileAToolRuns(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		idempotent bool
+		succeeds   bool
+		cancel     bool
+		runs       int
+		told       string // what the model is told, after the restart
+		journal    []string
+	}{
+		{"drained, not idempotent", false, false, false, 1, "The outcome of this call is unknown", nil},
+		{"drained, idempotent", true, false, false, 2, "done 2", nil},
+		{"drained, it succeeds", false, true, false, 1, "done 1", nil},
+		{"cancelled", false, false, true, 1, "", []string{"accepted", "asked", "answered", "tool_started", "settled"}},
+		{"cancelled, it succeeds", false, true, true, 1, "", []string{"accepted", "asked", "answered", "tool_started", "tool_finished", "settled"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			type none struct{}
+			started, runs := make(chan struct{}), 0
+			slow, err := tool.New(tool.Definition{Name: "slow", Description: "d", Usage: "u", Idempotent: tt.idempotent},
+				func(ctx context.Context, _ *tool.ExecutionContext, _ none) (string, error) {
+					if runs++; runs == 1 {
+						close(started)
+						<-ctx.Done()
+						if !tt.succeeds {
+							return "", errors.New("the tool says that it was stopped")
+						}
+					}
+					return "done " + string(rune('0'+runs)), nil
+				})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := newRig(t, withModel(t, llmtest.Reply{Calls: []llmtest.Call{{ID: "c1", Name: "slow", Arguments: "{}"}}}, llmtest.Reply{Text: "Over."}),
+				func(r *rig) { r.extra, r.catalog = []tool.Tool{slow}, toolCatalog(t, "slow") })
+			key := r.submit(userTurn("s1", "t1", "Run it"))
+			<-started
+			if tt.cancel {
+				if err := r.pipeline.Cancel(t.Context(), key); err != nil {
+					t.Fatal(err)
+				}
+				turn := r.await(key)
+				if turn.State != agent.TurnCancelled {
+					t.Errorf("turn %s, want cancelled", turn.State)
+				}
+				kinds, _ := r.journal(turn)
+				if diff := cmp.Diff(kinds, tt.journal); diff != "" {
+					t.Errorf("journal: -got +want\n%s", diff)
+				}
+				return
+			}
+			r.drainAtOnce()
+			r.restart()
+			turn := r.await(key)
+			if got := r.answer(turn).PrimaryOutputText; got != "Over." {
+				t.Errorf("answer %q", got)
+			}
+			if runs != tt.runs {
+				t.Errorf("the tool ran %d times, want %d", runs, tt.runs)
+			}
+			kinds, _ := r.journal(turn)
+			if n := strings.Count(strings.Join(kinds, " "), "tool_started"); n != 1 {
+				t.Errorf("%d dispatches in the journal, want 1: %v", n, kinds)
+			}
+			var sent struct{ Input []struct{ Output string } }
+			if err := json.Unmarshal(r.provider.Requests()[1], &sent); err != nil {
+				t.Fatal(err)
+			}
+			if got := sent.Input[len(sent.Input)-1].Output; !strings.Contains(got, tt.told) {
+				t.Errorf("the model is told %q, want %q", got, tt.told)
+			}
+		})
+	}
+}
+
+// A turn that is taken up again keeps the tools it was opened with.
+func TestResume_ToolsStayFrozen(t *testing.T) {
+	prove.Rule(t, "AGN011-4.4-b", "AGN011-5.3-b", "AGN011-5.7-d")
+	never := make(chan struct{})
+	defer close(never)
+	r := newRig(t, withModel(t,
+		llmtest.Reply{Calls: []llmtest.Call{{ID: "c1", Name: tool.ChangeMode, Arguments: `{"mode":"ddr_authoring","branch":false,"reason":"r"}`}}},
+		llmtest.Reply{Text: "Never.", Block: never},
+		llmtest.Reply{Calls: []llmtest.Call{{ID: "c2", Name: tool.ListModes, Arguments: "{}"}}},
+		llmtest.Reply{Text: "Done."}))
+	key := r.submit(userTurn("s1", "t1", "Switch"))
+	if err := r.provider.Await(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	r.drainAtOnce()
+	r.restart()
+	turn := r.await(key)
+	if a := r.answer(turn); a.PrimaryOutputText != "Done." || a.Mode != "ddr_authoring" || a.ModeChange == nil {
+		t.Errorf("answer %+v", a)
+	}
+	r.journal(turn)
+	tools := func(body []byte) string {
+		var w struct{ Tools json.RawMessage }
+		if err := json.Unmarshal(body, &w); err != nil {
+			t.Fatal(err)
+		}
+		return string(w.Tools)
+	}
+	sent := r.provider.Requests()
+	for i, body := range sent {
+		if diff := cmp.Diff(tools(body), tools(sent[0])); diff != "" {
+			t.Errorf("tools of request %d: -got +want\n%s", i+1, diff)
+		}
+	}
+	// The mode of before the restart is in what is asked after it.
+	if last := string(sent[len(sent)-1]); !strings.Contains(last, "Current mode: ddr_authoring") {
+		t.Errorf("the last request is in another mode: %s", last)
+	}
+}
+
+// A sweep leaves alone what runs here.
+func TestSweep_RunningTurn(t *testing.T) {
+	sweeps := make(chan struct{})
+	h := &hooks{swept: func() {
+		select {
+		case sweeps <- struct{}{}:
+		case <-t.Context().Done():
+		}
+	}}
+	release := make(chan struct{})
+	provider := llmtest.New(t, llmtest.Reply{Text: "Once.", Block: release})
+	go func() { <-sweeps }() // that of the start
+	r := newRig(t, withHooks(h), func(r *rig) { r.provider, r.times.SweepEvery = provider, time.Millisecond })
+	key := r.submit(userTurn("s1", "t1", "Hello"))
+	if err := r.provider.Await(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // the second of them, at the latest, began after the turn, and is over when the third begins
+		<-sweeps
+	}
+	close(release)
+	go func() {
+		for {
+			select {
+			case <-sweeps:
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	turn := r.await(key)
+	kinds, _ := r.journal(turn)
+	if diff := cmp.Diff(kinds, []string{"accepted", "asked", "answered", "settled"}); diff != "" {
+		t.Errorf("journal: -got +want\n%s", diff)
+	}
+}
+
+// Between the look and the lock a waiting turn may have got more time.
+func TestSweep_WaitingTurnWithTimeLeft(t *testing.T) {
+	h := &hooks{}
+	r := newRig(t, withHooks(h), func(r *rig) { r.times.SweepEvery = time.Hour },
+		withModel(t, llmtest.Reply{Calls: []llmtest.Call{{ID: "c1", Name: "read_file", Arguments: "{}"}}}))
+	r.createWithTools("s1")
+	key := r.submit(userTurn("s1", "t1", "Read"))
+	r.await(key)
+	h.expired = []agent.TurnKey{key}
+	r.restart()
+	if turn := r.await(key); turn.State != agent.TurnWaiting {
+		t.Errorf("turn %s, want it to wait on", turn.State)
+	}
+}
