@@ -20,9 +20,18 @@ import (
 // published compiles schemas of the OpenAPI document as it is served.
 type published struct {
 	document map[string]any
-	mu       sync.Mutex // guards compiler
+	paths    []pathPattern // literal ones first
+	mu       sync.Mutex    // guards compiler
 	compiler *jsonschema.Compiler
 }
+
+// pathPattern is a path of the document and which URL paths fall under it.
+type pathPattern struct {
+	template string
+	pattern  *regexp.Regexp
+}
+
+var wildcards = regexp.MustCompile(`\\\{\w+\\\}`)
 
 var contractDocument = sync.OnceValues(func() (*published, error) {
 	raw, err := OpenAPI()
@@ -38,7 +47,12 @@ var contractDocument = sync.OnceValues(func() (*published, error) {
 	if err := c.AddResource("openapi.json", doc); err != nil {
 		return nil, err
 	}
-	return &published{document: doc.(map[string]any), compiler: c}, nil
+	p := &published{document: doc.(map[string]any), compiler: c}
+	for t := range p.document["paths"].(map[string]any) {
+		p.paths = append(p.paths, pathPattern{t, regexp.MustCompile("^" + wildcards.ReplaceAllString(regexp.QuoteMeta(t), `[^/]+`) + "$")})
+	}
+	slices.SortFunc(p.paths, func(a, b pathPattern) int { return strings.Count(a.template, "{") - strings.Count(b.template, "{") })
+	return p, nil
 })
 
 func publishedDocument(t *testing.T) *published {
@@ -71,21 +85,15 @@ func (p *published) check(text []byte, path ...string) error {
 // find returns the path of the document that a URL path falls under. ok is false
 // when the document has none with this method.
 func (p *published) find(method, path string) (template string, responses map[string]any, ok bool) {
-	var templates []string
-	for t := range p.document["paths"].(map[string]any) {
-		templates = append(templates, t)
-	}
-	slices.SortFunc(templates, func(a, b string) int { return strings.Count(a, "{") - strings.Count(b, "{") }) // literal first
-	for _, t := range templates {
-		pattern := "^" + regexp.MustCompile(`\\\{\w+\\\}`).ReplaceAllString(regexp.QuoteMeta(t), `[^/]+`) + "$"
-		if !regexp.MustCompile(pattern).MatchString(path) {
+	for _, t := range p.paths {
+		if !t.pattern.MatchString(path) {
 			continue
 		}
-		op, ok := p.document["paths"].(map[string]any)[t].(map[string]any)[strings.ToLower(method)].(map[string]any)
+		op, ok := p.document["paths"].(map[string]any)[t.template].(map[string]any)[strings.ToLower(method)].(map[string]any)
 		if !ok {
 			continue
 		}
-		return t, op["responses"].(map[string]any), true
+		return t.template, op["responses"].(map[string]any), true
 	}
 	return "", nil, false
 }

@@ -36,8 +36,15 @@ func (s *Server) readiness(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) getOpenAPI(w http.ResponseWriter, _ *http.Request) error {
-	return writeBody(w, http.StatusOK, "application/json", s.openAPI)
+	return writeBody(w, http.StatusOK, "application/json", s.manual.openAPI)
 }
 
-func (s *Server) getDocs(w http.ResponseWriter, _ *http.Request) error  { return s.docs.write(w) }
-func (s *Server) getIndex(w http.ResponseWriter, _ *http.Request) error { return s.index.write(w) }
+func (s *Server) getDocs(w http.ResponseWriter, _ *http.Request) error { return s.manual.docs.write(w) }
+
+func (s *Server) getIndex(w http.ResponseWriter, r *http.Request) error {
+	p, err := indexPage(r.Host)
+	if err != nil {
+		return err
+	}
+	return p.write(w)
+}

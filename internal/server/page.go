@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -24,7 +25,7 @@ var indexHTML string
 //go:embed page.css
 var pageCSS string
 
-// page is an HTML page that is rendered once, at the start. It loads nothing: its
+// page is a rendered HTML page. It loads nothing: its
 // policy allows one style sheet, the one that stands in it.
 type page struct {
 	body   []byte
@@ -52,7 +53,37 @@ func newPage(name, text string, data map[string]any) (page, error) {
 		base64.StdEncoding.EncodeToString(hash[:]))}, nil
 }
 
-func indexPage() (page, error) { return newPage("index", indexHTML, map[string]any{}) }
+// indexPage names the address that the reader used, so that its example works.
+func indexPage(host string) (page, error) {
+	return newPage("index", indexHTML, map[string]any{"Host": host})
+}
+
+// manual is what the server tells about itself.
+type manual struct {
+	openAPI []byte
+	docs    page
+}
+
+// readManual writes the manual when it is first asked for. It follows from the table
+// of routes alone, so all servers of a process share one; nobody changes it.
+var readManual = sync.OnceValues(func() (*manual, error) {
+	table := routes()
+	doc, err := document(table)
+	if err != nil {
+		return nil, err
+	}
+	m := &manual{}
+	if m.openAPI, err = render(doc); err != nil {
+		return nil, err
+	}
+	if m.docs, err = docsPage(table, doc); err != nil {
+		return nil, err
+	}
+	if _, err = indexPage("127.0.0.1"); err != nil {
+		return nil, err
+	}
+	return m, nil
+})
 
 // docsOperation is an operation as the page shows it.
 type docsOperation struct {

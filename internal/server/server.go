@@ -56,9 +56,7 @@ type Server struct {
 
 	origins  *http.CrossOriginProtection
 	mux      *http.ServeMux
-	openAPI  []byte
-	docs     page
-	index    page
+	manual   *manual
 	draining atomic.Bool
 }
 
@@ -83,21 +81,11 @@ func New(c Config) (*Server, error) {
 		origins:      http.NewCrossOriginProtection(),
 	}
 	s.bodyIdle = s.bodyTimeout / 3
-	table := routes()
-	doc, err := document(table)
-	if err != nil {
+	var err error
+	if s.manual, err = readManual(); err != nil {
 		return nil, err
 	}
-	if s.openAPI, err = render(doc); err != nil {
-		return nil, err
-	}
-	if s.docs, err = docsPage(table, doc); err != nil {
-		return nil, err
-	}
-	if s.index, err = indexPage(); err != nil {
-		return nil, err
-	}
-	if s.mux, err = s.mount(table); err != nil {
+	if s.mux, err = s.mount(routes()); err != nil {
 		return nil, err
 	}
 	return s, nil

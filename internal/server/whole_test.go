@@ -1,95 +1,15 @@
 package server
 
 import (
-	"context"
-	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/contract"
-	"github.com/aptixhq/aptix/internal/events"
-	"github.com/aptixhq/aptix/internal/llm"
-	"github.com/aptixhq/aptix/internal/llm/demo"
-	"github.com/aptixhq/aptix/internal/mode"
-	"github.com/aptixhq/aptix/internal/pipeline"
 	"github.com/aptixhq/aptix/internal/prove"
-	"github.com/aptixhq/aptix/internal/reasoner"
-	"github.com/aptixhq/aptix/internal/session"
-	"github.com/aptixhq/aptix/internal/store/sqlite"
-	"github.com/aptixhq/aptix/internal/tool"
-	"github.com/aptixhq/aptix/internal/tool/builtin"
 )
-
-// newWhole puts the edge on the real parts: a database file and the demo model. What
-// the fakes of this package claim is held against it, and its answers against the
-// published document.
-func newWhole(t *testing.T) *rig {
-	t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	catalog := mode.Builtin()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "aptix.db"), log)
-	must(err)
-	var late lateSessions
-	change, err := builtin.NewChangeMode(&late, log)
-	must(err)
-	list, err := builtin.NewListModes(catalog, log)
-	must(err)
-	registry, err := tool.NewRegistry(change, list)
-	must(err)
-	sessions, err := session.New(session.Config{Store: store, Catalog: catalog, Registry: registry, Contexts: contexts{}, Log: log})
-	must(err)
-	late.Manager = sessions
-	model := llm.New(llm.Config{BaseURL: "http://demo.invalid/v1", Transport: demo.Transport()})
-	loop, err := reasoner.New(reasoner.Config{Model: model, Sessions: store, Catalog: catalog, Registry: registry, Log: log})
-	must(err)
-	turns, err := pipeline.New(pipeline.Config{
-		Store: store, Sessions: sessions, Catalog: catalog, Registry: registry, Contexts: contexts{}, Reasoner: loop, Hub: events.NewHub(), Log: log,
-	})
-	must(err)
-	must(turns.Recover(t.Context()))
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		if err := turns.Drain(ctx); err != nil {
-			t.Error(err)
-		}
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return newRig(t, func(c *Config) {
-		c.Turns, c.Sessions, c.Catalog, c.Registry, c.Ready = turns, sessions, catalog, registry, store.Ping
-	})
-}
-
-// lateSessions lets a tool be built before the manager that needs the registry.
-type lateSessions struct{ *session.Manager }
-
-// contexts is a configuration with one context.
-type contexts struct{}
-
-func (contexts) Conversation(_, _ string) (agent.ConversationContext, bool) {
-	return agent.ConversationContext{ID: "default", Model: "demo", System: "You are Aptix."}, true
-}
-
-func (c contexts) Resolve(agentID, conversationID string) (string, string, agent.ConversationContext, error) {
-	if agentID+conversationID != "" {
-		return "", "", agent.ConversationContext{}, agent.Errorf(agent.KindUnknownContext, "There is no such context. Valid: default.")
-	}
-	found, _ := c.Conversation("", "")
-	return "default", "default", found, nil
-}
 
 func TestWhole_StreamedAndPlainTurnsEndAlike(t *testing.T) {
 	prove.Rule(t, "AGN034-4.7-a", "AGN034-4.7-b", "AGN034-4.7-d")
