@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -154,6 +155,18 @@ func TestStoreFails_WhileATurnOpens(t *testing.T) {
 	}
 }
 
+// watched is a context that tells when somebody begins to wait, for it among others.
+type watched struct {
+	context.Context
+	waits chan struct{}
+	once  sync.Once
+}
+
+func (w *watched) Done() <-chan struct{} {
+	w.once.Do(func() { close(w.waits) })
+	return w.Context.Done()
+}
+
 // When a turn's end cannot be written its client learns why, and the turn is taken up
 // again once the store is back.
 func TestStoreFails_UntilTheTurnIsTakenUpAgain(t *testing.T) {
@@ -169,11 +182,12 @@ func TestStoreFails_UntilTheTurnIsTakenUpAgain(t *testing.T) {
 		func(r *rig) { r.times.SweepEvery = time.Hour })
 	key := r.submit(userTurn("s1", "t1", "Hello"))
 	left := r.pipeline.Left(key)
-	awaited := make(chan error)
+	awaited, waits := make(chan error), make(chan struct{})
 	go func() {
-		_, err := r.pipeline.Await(t.Context(), key)
+		_, err := r.pipeline.Await(&watched{Context: t.Context(), waits: waits}, key)
 		awaited <- err
 	}()
+	<-waits
 	close(release)
 	if err := <-awaited; agent.KindOf(err) != agent.KindStorageFull {
 		t.Errorf("await: %v, want storage_full", err)

@@ -24,6 +24,8 @@ type hooks struct {
 	// open and opened are the same for a new turn.
 	open   func(store.NewTurn) error
 	opened func(store.NewTurn)
+	// session is called when a session has been read.
+	session func()
 	// transcript is called before a transcript is read; its error refuses it.
 	transcript func() error
 	// swept is called when a sweep has looked for unfinished turns.
@@ -58,6 +60,14 @@ func (h *hooks) OpenTurn(ctx context.Context, n store.NewTurn) (agent.Session, a
 		h.opened(n)
 	}
 	return s, t, err
+}
+
+func (h *hooks) Session(ctx context.Context, org agent.OrgID, id agent.SessionID) (agent.Session, error) {
+	s, err := h.Store.Session(ctx, org, id)
+	if h.session != nil {
+		h.session()
+	}
+	return s, err
 }
 
 func (h *hooks) Transcript(ctx context.Context, org agent.OrgID, id agent.SessionID, before int64) ([]json.RawMessage, error) {

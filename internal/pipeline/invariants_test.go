@@ -26,6 +26,7 @@ func (sc *scenario) verify() {
 			sc.t.Fatal(err)
 		}
 		checkJournal(sc.t, key, turn, steps)
+		sc.verifyRequests(turn)
 		var all []agent.Event
 		for e, err := range sc.pipeline.Follow(ctx, key, 0) {
 			if err != nil {
@@ -64,6 +65,32 @@ func (sc *scenario) verify() {
 	}
 	if n := len(history); n > 0 && history[n-1].Mode != s.Mode {
 		sc.t.Errorf("session is in %s, its newest history row says %s", s.Mode, history[n-1].Mode)
+	}
+}
+
+// verifyRequests holds the turn's requests, read back after everything that came
+// later, to their hashes, and what they cost to what the answer says.
+func (sc *scenario) verifyRequests(turn agent.Turn) {
+	sc.t.Helper()
+	calls, err := sc.pipeline.Requests(sc.t.Context(), turn.Key)
+	if err != nil {
+		sc.t.Fatal(err)
+	}
+	var cost agent.Usage
+	for i, c := range calls {
+		if c.N != i+1 || c.At.IsZero() {
+			sc.t.Errorf("turn %s: request %d is number %d of %s", turn.Key, i+1, c.N, c.At)
+		}
+		if c.Usage != nil {
+			cost = cost.Add(*c.Usage)
+		}
+	}
+	if turn.State != agent.TurnCompleted {
+		return
+	}
+	var answer struct{ Usage agent.Usage }
+	if err := json.Unmarshal(turn.Response, &answer); err != nil || answer.Usage != cost {
+		sc.t.Errorf("turn %s: the answer cost %+v (%v), its requests %+v", turn.Key, answer.Usage, err, cost)
 	}
 }
 

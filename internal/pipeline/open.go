@@ -52,6 +52,9 @@ func (p *Pipeline) Execute(ctx context.Context, by agent.Caller, x Execution) (k
 		return key, 0, agent.Errorf(agent.KindTurnInProgress,
 			"A turn %q of an erased session of this name is still stopping. Send the request again in a moment, or choose a fresh turnId.", key.Turn)
 	}
+	if err := p.free(ctx, key); err != nil {
+		return key, 0, err
+	}
 	live := p.Hub.Open(key, 1)
 	// A mode or tool change may slip between reading the session and writing the
 	// turn. The store notices; the turn is then built again from what holds now.
@@ -87,13 +90,34 @@ func (p *Pipeline) Execute(ctx context.Context, by agent.Caller, x Execution) (k
 	}
 	live.Close()
 	if active := (*store.ActiveError)(nil); errors.As(err, &active) {
-		return key, 0, agent.Errorf(agent.KindTurnInProgress,
-			"Turn %q of this session is still active. Wait for its answer, send its tool results, or cancel it.", active.Turn)
+		return key, 0, errBusy(active.Turn)
 	}
 	if err != nil {
 		return key, 0, fmt.Errorf("open turn %s: %w", key, err)
 	}
 	return key, 0, nil
+}
+
+// free refuses a turn while another one of its session runs here. The store refuses it
+// too, but last: by then that turn may have ended, and the new one would be built from
+// a session that does not know its answer. With the session locked none starts.
+func (p *Pipeline) free(ctx context.Context, key agent.TurnKey) error {
+	for _, k := range p.runningIn(key.Org, key.Session) {
+		t, err := p.Store.Turn(ctx, k)
+		switch {
+		case agent.KindOf(err) == agent.KindNotFound: // of an erased session
+		case err != nil:
+			return err
+		case !t.State.Terminal():
+			return errBusy(k.Turn)
+		}
+	}
+	return nil
+}
+
+func errBusy(active agent.TurnID) error {
+	return agent.Errorf(agent.KindTurnInProgress,
+		"Turn %q of this session is still active. Wait for its answer, send its tool results, or cancel it.", active)
 }
 
 // knownTurn reports whether the turn exists with this very body.

@@ -183,6 +183,19 @@ func (p *Pipeline) runningTurn(key agent.TurnKey) *running {
 	return p.running[key]
 }
 
+// runningIn returns the session's turns that run here: one, or a second one that has
+// ended and is about to leave.
+func (p *Pipeline) runningIn(org agent.OrgID, id agent.SessionID) (keys []agent.TurnKey) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for k := range p.running {
+		if k.Org == org && k.Session == id {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
 func atRest(s agent.TurnState) bool { return s.Terminal() || s == agent.TurnWaiting }
 
 // errNotHere tells a client that its turn does not run and is not at rest. It is not
@@ -228,7 +241,7 @@ func (p *Pipeline) interrupt(key agent.TurnKey) bool {
 	return true
 }
 
-// endAtRest settles a turn that does not run here: one that waits.
+// endAtRest settles a turn that does not run here: one that waits, or was broken off.
 func (p *Pipeline) endAtRest(ctx context.Context, t agent.Turn, state agent.TurnState, fault *agent.Fault) error {
 	steps, err := p.Store.Steps(ctx, t.Key)
 	if err != nil {

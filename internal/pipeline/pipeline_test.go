@@ -132,6 +132,25 @@ func TestExecute_CallerSuppliesInitialMode(t *testing.T) {
 	}
 }
 
+func TestExecute_WarningsReachTheUser(t *testing.T) {
+	r := newRig(t, withModel(t, llmtest.Reply{Text: "One."}), func(r *rig) { r.catalog = toolCatalog(t, "agent_list_modes", "long_gone") })
+	a := r.answer(r.run(pipeline.Execution{UserTurn: userTurn("s1", "t1", "Hello")}))
+	if len(a.UserWarnings) != 1 || !strings.Contains(a.UserWarnings[0], "long_gone") {
+		t.Errorf("warnings %q, want one of the tool that is not there", a.UserWarnings)
+	}
+}
+
+func TestExecute_SystemPromptOfTheSession(t *testing.T) {
+	r := newRig(t, withModel(t, llmtest.Reply{Text: "One."}))
+	if _, err := r.sessions.Create(t.Context(), caller, contract.CreateSession{SessionID: "s1", SystemPrompt: "Speak like a pirate."}); err != nil {
+		t.Fatal(err)
+	}
+	r.run(pipeline.Execution{UserTurn: userTurn("s1", "t1", "Hello")})
+	if sent := string(r.provider.Requests()[0]); !strings.Contains(sent, `{"type":"input_text","text":"Speak like a pirate."}`) {
+		t.Errorf("the session's prompt is not in the system message: %s", sent)
+	}
+}
+
 func TestExecute_ToolChoiceOnFirstCallOnly(t *testing.T) {
 	prove.Rule(t, "AGN003-6.2-a", "AGN003-6.2-b")
 	r := newRig(t, withModel(t,

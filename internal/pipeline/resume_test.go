@@ -13,6 +13,7 @@ import (
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/llm/llmtest"
 	"github.com/aptixhq/aptix/internal/prove"
+	"github.com/aptixhq/aptix/internal/store"
 	"github.com/aptixhq/aptix/internal/tool"
 )
 
@@ -101,7 +102,8 @@ func TestResume_ToolsStayFrozen(t *testing.T) {
 	r := newRig(t, withModel(t,
 		llmtest.Reply{Calls: []llmtest.Call{{ID: "c1", Name: tool.ChangeMode, Arguments: `{"mode":"ddr_authoring","branch":false,"reason":"r"}`}}},
 		llmtest.Reply{Text: "Never.", Block: never},
-		llmtest.Reply{Calls: []llmtest.Call{{ID: "c2", Name: tool.ListModes, Arguments: "{}"}}},
+		llmtest.Reply{Calls: []llmtest.Call{{ID: "c2", Name: tool.ListModes, Arguments: "{}"},
+			{ID: "c3", Name: tool.ChangeMode, Arguments: `{"mode":"workflow_authoring","branch":false,"reason":"r"}`}}},
 		llmtest.Reply{Text: "Done."}))
 	key := r.submit(userTurn("s1", "t1", "Switch"))
 	if err := r.provider.Await(t.Context(), 2); err != nil {
@@ -110,7 +112,7 @@ func TestResume_ToolsStayFrozen(t *testing.T) {
 	r.drainAtOnce()
 	r.restart()
 	turn := r.await(key)
-	if a := r.answer(turn); a.PrimaryOutputText != "Done." || a.Mode != "ddr_authoring" || a.ModeChange == nil {
+	if a := r.answer(turn); a.PrimaryOutputText != "Done." || a.Mode != "workflow_authoring" || a.ModeChange == nil || a.ModeChange.PreviousMode != "ddr_authoring" {
 		t.Errorf("answer %+v", a)
 	}
 	r.journal(turn)
@@ -127,9 +129,49 @@ func TestResume_ToolsStayFrozen(t *testing.T) {
 			t.Errorf("tools of request %d: -got +want\n%s", i+1, diff)
 		}
 	}
-	// The mode of before the restart is in what is asked after it.
-	if last := string(sent[len(sent)-1]); !strings.Contains(last, "Current mode: ddr_authoring") {
-		t.Errorf("the last request is in another mode: %s", last)
+	history, _, err := r.store.ModeHistory(t.Context(), caller.Org, "s1", store.Page{})
+	if err != nil || len(history) != 2 || history[0].User != caller.User || history[1].User != caller.User {
+		t.Errorf("history %+v (%v), want two changes by %s", history, err, caller.User)
+	}
+}
+
+// A reader follows a turn that was taken up again as it goes.
+func TestResume_IsFollowedLive(t *testing.T) {
+	never, release := make(chan struct{}), make(chan struct{})
+	defer close(never)
+	r := newRig(t, withModel(t, llmtest.Reply{Text: "Never.", Block: never}, llmtest.Reply{Text: "Done.", Block: release}))
+	key := r.submit(userTurn("s1", "t1", "Hello"))
+	if err := r.provider.Await(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	r.drainAtOnce()
+	r.restart()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var seen []string
+	for e, err := range r.pipeline.Follow(ctx, key, 0) {
+		if err != nil {
+			t.Fatalf("after %v: %v", seen, err)
+		}
+		if seen = append(seen, string(e.Type)); e.Type == agent.EventTurnResumed {
+			if e.ReplaceFrom != 3 {
+				t.Errorf("text is void from %d on, want 3", e.ReplaceFrom)
+			}
+			if log, live := r.hub.Follow(key); !live || log.First() != 3 {
+				t.Error("what comes now is not live")
+			}
+			close(release)
+		}
+	}
+	if diff := cmp.Diff(seen, []string{"turn.started", "model.request", "turn.resumed", "text.delta", "turn.completed"}); diff != "" {
+		t.Errorf("-got +want\n%s", diff)
+	}
+}
+
+func TestRecover_Twice(t *testing.T) {
+	r := newRig(t, withModel(t))
+	if err := r.pipeline.Recover(t.Context()); err == nil {
+		t.Error("a second sweep was started")
 	}
 }
 

@@ -167,7 +167,14 @@ func (sc *scenario) execute(n string, body []byte) {
 		}
 		key, after, err = sc.pipeline.Submit(ctx, caller, *req.User)
 	} else {
-		key, after, _, err = sc.pipeline.Continue(ctx, caller, *req.Continuation)
+		var stream bool
+		key, after, stream, err = sc.pipeline.Continue(ctx, caller, *req.Continuation)
+		if err == nil {
+			turn, _ := sc.store.Turn(ctx, key)
+			if want := strings.Contains(string(turn.Request), `"stream":true`); stream != want {
+				sc.t.Errorf("%s: continued with stream %t, the turn was sent with %t", n, stream, want)
+			}
+		}
 	}
 	if err != nil {
 		sc.got[n+".answer.json"] = problem(err)
