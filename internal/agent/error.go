@@ -52,14 +52,15 @@ type Fault struct {
 	Kind       Kind        `json:"code"`
 	Message    string      `json:"detail"`
 	Violations []Violation `json:"violations,omitempty"`
+	// RetryAfter tells the client how long to wait, from the moment of the fault on;
+	// zero says nothing.
+	RetryAfter time.Duration `json:"retryAfterNs,omitempty"`
 }
 
 // Error is a Fault with what lies behind it, which stays in the log.
 type Error struct {
 	Fault
-	// RetryAfter tells the client how long to wait; zero says nothing.
-	RetryAfter time.Duration
-	Err        error
+	Err error
 }
 
 // Errorf returns an error of a kind. Its text is for people and says what to do

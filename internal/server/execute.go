@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"iter"
 	"net/http"
+	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/contract"
@@ -74,7 +75,10 @@ func (s *Server) start(r *http.Request, req contract.Request) (startedTurn, erro
 func writeOutcome(w http.ResponseWriter, t agent.Turn) error {
 	switch {
 	case t.State == agent.TurnFailed:
-		return &agent.Error{Fault: faultOf(t.Fault)}
+		fault := faultOf(t.Fault)
+		// The wait began when the turn failed, which may be a while ago.
+		fault.RetryAfter = max(0, fault.RetryAfter-time.Since(t.UpdatedAt))
+		return &agent.Error{Fault: fault}
 	case t.State == agent.TurnCancelled:
 		return agent.Errorf(agent.KindTurnCancelled, "The turn was cancelled. Send a new one under a fresh turnId.")
 	case len(t.Response) == 0:

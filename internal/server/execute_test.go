@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -173,6 +174,24 @@ func TestPreview(t *testing.T) {
 	r.do(t, "POST", "/v1/agent/preview", `{"sessionId":"s1","turnId":"t1","toolResults":[]}`).want(t, agent.KindInvalidRequest)
 	r.turns.script.err = agent.Errorf(agent.KindContextPinned, "The session has another context.")
 	r.do(t, "POST", "/v1/agent/preview", hello).want(t, agent.KindContextPinned)
+}
+
+func TestExecute_PassesOnHowLongTheProviderAsksToWait(t *testing.T) {
+	r := newRig(t)
+	fail := func(at time.Time) string {
+		r.turns.failed(agent.Fault{Kind: agent.KindProviderFailed, Message: "The provider answered 429 Too Many Requests.", RetryAfter: time.Hour})
+		r.turns.script.turn.UpdatedAt = at
+		a := r.do(t, "POST", "/v1/agent/execute", hello)
+		a.want(t, agent.KindProviderFailed)
+		return a.Header().Get("Retry-After")
+	}
+	// An hour from the fault on: at once, or when the same request comes once more.
+	if got := fail(time.Now()); len(got) != 4 {
+		t.Errorf("got Retry-After %q, want what is left of 3600", got)
+	}
+	if got := fail(time.Now().Add(-2 * time.Hour)); got != "" {
+		t.Errorf("got Retry-After %q after the wait is over, want none", got)
+	}
 }
 
 func TestDrain_RefusesTurnsAndGoesOnReading(t *testing.T) {

@@ -114,7 +114,8 @@ func operation(reg huma.Registry, problem *huma.Schema, rt route) *huma.Operatio
 		r := response(op, status)
 		r.Description = "Problem with code " + strings.Join(kinds, ", ") + "."
 		r.Content[problemType] = &huma.MediaType{Schema: problem}
-		if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		switch status {
+		case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable:
 			r.Headers = map[string]*huma.Header{"Retry-After": {Description: "Seconds to wait before the request is sent again.", Schema: &huma.Schema{Type: huma.TypeInteger}}}
 		}
 	}

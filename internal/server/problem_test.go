@@ -158,6 +158,7 @@ func TestProblem_RetryAfter(t *testing.T) {
 		want string
 	}{
 		{"rounds up what is known", hinted, "2"},
+		{"a provider that asks for it", &agent.Error{Fault: agent.Fault{Kind: agent.KindProviderFailed, RetryAfter: time.Hour}}, "3600"},
 		{"draining has a default", agent.Errorf(agent.KindDraining, "d"), "2"},
 		{"rate limited has a default", agent.Errorf(agent.KindRateLimited, "r"), "1"},
 		{"nothing for other kinds", agent.Errorf(agent.KindNotFound, "n"), ""},
