@@ -1,21 +1,14 @@
 package llm
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"iter"
-	"mime"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
-
-	"github.com/aptixhq/aptix/internal/agent"
 )
 
 // Config says where the model is and how far to trust it. Zero fields mean the
@@ -119,36 +112,13 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // error comes back as it is, wrapped. Leaving the iteration closes the connection.
 func (c *Client) Ask(ctx context.Context, body []byte, stream bool) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		w := newWatch(ctx, c.total, c.idle, c.maxBytes)
-		defer w.close()
-		if !stream {
-			// One document may be silent until it is whole.
-			w.silence.Stop()
-		}
-		resp, err := c.post(w.ctx, body, stream)
+		x, err := c.open(ctx, body, stream, c.total)
 		if err != nil {
-			yield(Event{}, c.broken(ctx, w, unreachable, err))
-			return
-		}
-		w.over(resp.Body)
-		if resp.StatusCode < 200 || resp.StatusCode > 299 {
-			err := c.refused(resp, w)
-			if ctx.Err() != nil {
-				err = c.broken(ctx, w, cut, err)
-			}
-			w.finished = true
 			yield(Event{}, err)
 			return
 		}
-		switch mediaType(resp) {
-		case typeStream:
-			c.readStream(ctx, w, yield)
-		case typeJSON:
-			c.readDocument(ctx, w, stream, yield)
-		default:
-			yield(Event{}, agent.Errorf(agent.KindProviderFailed,
-				"The provider answered with something that is neither JSON nor an event stream; check the base URL."))
-		}
+		defer x.close()
+		x.read(yield)
 	}
 }
 
@@ -156,80 +126,3 @@ const (
 	typeJSON   = "application/json"
 	typeStream = "text/event-stream"
 )
-
-func (c *Client) post(ctx context.Context, body []byte, stream bool) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	req.Header = c.header.Clone()
-	req.Header.Set("Accept", typeJSON)
-	if stream {
-		req.Header.Set("Accept", typeStream)
-	}
-	return c.http.Do(req)
-}
-
-func mediaType(resp *http.Response) string {
-	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if err != nil {
-		return ""
-	}
-	return kind
-}
-
-func (c *Client) readDocument(ctx context.Context, w *watch, stream bool, yield func(Event, error) bool) {
-	data, err := io.ReadAll(w)
-	if err != nil {
-		yield(Event{}, c.broken(ctx, w, cut, err))
-		return
-	}
-	w.finished = true
-	ev, err := c.settle(validJSON(data), nil, "")
-	if err != nil {
-		yield(ev, c.unreadable(err))
-		return
-	}
-	if text := ev.Response.Text() + ev.Response.Refusal(); stream && text != "" {
-		if !yield(Event{Delta: text}, nil) {
-			return
-		}
-	}
-	yield(ev, nil)
-}
-
-func (c *Client) readStream(ctx context.Context, w *watch, yield func(Event, error) bool) {
-	events := newSSEReader(w, int(min(c.maxBytes, maxEvent)))
-	r := reducer{c: c}
-	for {
-		e, err := events.next()
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			yield(Event{}, c.broken(ctx, w, cut, err))
-			return
-		}
-		ev, terminal, err := r.apply(e)
-		w.finished = terminal
-		switch {
-		case err != nil:
-			yield(ev, c.unreadable(err))
-			return
-		case terminal:
-			yield(ev, nil)
-			return
-		case ev.Delta == "":
-		case !yield(ev, nil):
-			return
-		}
-	}
-}
-
-// unreadable makes a fault of an answer that cannot be read; a fault stays one.
-func (c *Client) unreadable(err error) error {
-	if !errors.Is(err, errMalformed) {
-		return err
-	}
-	return agent.Errorf(agent.KindProviderFailed, "%s", malformed).Because(fmt.Errorf("read the answer: %w", err))
-}

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -74,10 +72,6 @@ func (c *Client) broken(caller context.Context, w *watch, what string, err error
 	case errors.Is(cause, errTooLong), errors.Is(cause, errEventTooLarge):
 		return agent.Errorf(agent.KindProviderFailed, "The provider's answer is larger than this server takes.").Because(err)
 	}
-	// The URL may hold what no log should: keep what happened, not where.
-	if u := (*url.Error)(nil); errors.As(err, &u) {
-		err = u.Err
-	}
 	return agent.Errorf(agent.KindProviderFailed, "%s", what).Because(err)
 }
 
@@ -106,7 +100,7 @@ func (c *Client) refused(resp *http.Response, body io.Reader) error {
 	}
 	status := strings.TrimSpace(fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode)))
 	fault := agent.Errorf(agent.KindProviderFailed, "The provider answered %s%s", status, c.said(pe))
-	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable {
+	if passing(resp.StatusCode) {
 		fault.RetryAfter = retryAfter(resp.Header, time.Now())
 	}
 	return fault.Because(&StatusError{Status: resp.StatusCode, Code: c.clean(string(pe.Code)), Param: c.clean(string(pe.Param))})
@@ -157,28 +151,25 @@ func (c *Client) clean(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// retryAfter reads how long the provider asks to wait: seconds, a date, or the
-// milliseconds of OpenAI's own header. What is no sane time is no wish at all.
+// retryAfter reads how long the provider asks to wait: the milliseconds of OpenAI's
+// own header, seconds, or a date. What is no sane time is no wish at all, and what is
+// beyond all numbers is a long one.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	const most = 24 * time.Hour
-	wait := time.Duration(0)
-	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil {
-		wait = duration(ms, time.Millisecond)
-	} else if s, err := strconv.ParseFloat(h.Get("Retry-After"), 64); err == nil {
-		wait = duration(s, time.Second)
-	} else if at, err := http.ParseTime(h.Get("Retry-After")); err == nil {
-		wait = at.Sub(now)
+	for _, form := range []struct {
+		value string
+		unit  time.Duration
+	}{
+		{h.Get("Retry-After-Ms"), time.Millisecond},
+		{h.Get("Retry-After"), time.Second},
+	} {
+		n, err := strconv.ParseFloat(form.value, 64)
+		if (err == nil || errors.Is(err, strconv.ErrRange)) && n > 0 {
+			return time.Duration(min(n*float64(form.unit), float64(most)))
+		}
 	}
-	return min(max(wait, 0), most)
-}
-
-func duration(n float64, unit time.Duration) time.Duration {
-	d := n * float64(unit)
-	if math.IsNaN(d) || d < 0 {
-		return 0
+	if at, err := http.ParseTime(h.Get("Retry-After")); err == nil {
+		return min(max(at.Sub(now), 0), most)
 	}
-	if d > math.MaxInt64/2 {
-		return math.MaxInt64 / 2
-	}
-	return time.Duration(d)
+	return 0
 }

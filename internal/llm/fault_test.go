@@ -94,8 +94,10 @@ func TestRefused_KeepsHowLongToWait(t *testing.T) {
 		"words":                 {429, http.Header{"Retry-After": {"soon"}}, 0},
 		"huge":                  {429, http.Header{"Retry-After": {"1e300"}}, 24 * time.Hour},
 		"infinite":              {429, http.Header{"Retry-After": {"Inf"}}, 24 * time.Hour},
-		"beyond all numbers":    {429, http.Header{"Retry-After": {"1e999"}}, 0},
-		"a fault of other kind": {500, http.Header{"Retry-After": {"7"}}, 0},
+		"beyond all numbers":    {429, http.Header{"Retry-After": {"1e999"}}, 24 * time.Hour},
+		"bad milliseconds":      {429, http.Header{"Retry-After": {"7"}, "Retry-After-Ms": {"NaN"}}, 7 * time.Second},
+		"overloaded":            {529, http.Header{"Retry-After": {"7"}}, 7 * time.Second},
+		"a fault of other kind": {400, http.Header{"Retry-After": {"7"}}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := ask(t, serve(t, llm.Config{}, refusing(tc.status, tc.header, "")), false).Err
