@@ -177,14 +177,18 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 	return &parts{store: store, catalog: catalog, turns: turns, server: edge}, nil
 }
 
-// model returns the provider's client.
-func model(cfg config.Config) *llm.Client {
-	if cfg.Provider == config.ProviderDemo {
-		return llm.New(llm.Config{BaseURL: "http://demo/v1", Transport: demo.Transport()})
-	}
-	return llm.New(llm.Config{
+// model returns the way to the model.
+func model(cfg config.Config) *llm.Provider {
+	client := llm.Config{
 		BaseURL: cfg.OpenAI.BaseURL, APIKey: cfg.OpenAI.APIKey.Reveal(),
 		Organization: cfg.OpenAI.Organization, Project: cfg.OpenAI.Project,
+	}
+	if cfg.Provider == config.ProviderDemo {
+		client = llm.Config{BaseURL: "http://demo/v1", Transport: demo.Transport()}
+	}
+	return llm.NewProvider(llm.ProviderConfig{
+		Client:   llm.New(client),
+		Attempts: cfg.Limits.ModelAttempts, MaxWait: cfg.Limits.ModelWait, Concurrency: cfg.Limits.ModelConcurrency,
 	})
 }
 

@@ -100,6 +100,14 @@ type Limits struct {
 	Tool    time.Duration `koanf:"tool"`
 	// ModelCalls is how many model requests a turn may make.
 	ModelCalls int `koanf:"modelCalls"`
+	// ModelAttempts is how often one of them is sent at most, ModelWait how long is waited
+	// before the next attempt at most, and ModelConcurrency how many requests may be under
+	// way at once, of all turns together.
+	ModelAttempts    int           `koanf:"modelAttempts"`
+	ModelWait        time.Duration `koanf:"modelWait"`
+	ModelConcurrency int           `koanf:"modelConcurrency"`
+	// ToolCalls is how many tools one answer of the model may call.
+	ToolCalls int `koanf:"toolCalls"`
 	// OutputBytes is how much the model may produce in a turn.
 	OutputBytes int `koanf:"outputBytes"`
 }
@@ -150,6 +158,7 @@ func defaults() map[string]any {
 		"openai":     map[string]any{"baseURL": openAIBase},
 		"limits": map[string]any{
 			"turn": "10m", "waiting": "24h", "tool": "60s", "modelCalls": 32, "outputBytes": 32 << 20,
+			"modelAttempts": 3, "modelWait": "30s", "modelConcurrency": 256, "toolCalls": 128,
 		},
 	}
 }

@@ -80,7 +80,8 @@ func (l Limits) problems() Problems {
 		positive bool
 	}{
 		{"turn", l.Turn > 0}, {"waiting", l.Waiting > 0}, {"tool", l.Tool > 0},
-		{"modelCalls", l.ModelCalls > 0}, {"outputBytes", l.OutputBytes > 0},
+		{"modelCalls", l.ModelCalls > 0}, {"modelAttempts", l.ModelAttempts > 0}, {"modelWait", l.ModelWait > 0},
+		{"modelConcurrency", l.ModelConcurrency > 0}, {"toolCalls", l.ToolCalls > 0}, {"outputBytes", l.OutputBytes > 0},
 	} {
 		if !v.positive {
 			p = append(p, "limits."+v.name+": must be more than zero")
