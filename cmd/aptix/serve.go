@@ -155,7 +155,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 
 	loop, err := reasoner.New(reasoner.Config{
 		Model: model(cfg), Sessions: store, Catalog: catalog, Registry: registry, Log: log,
-		Limits: reasoner.Limits{ModelCalls: cfg.Limits.ModelCalls, ToolTime: cfg.Limits.Tool, OutputBytes: cfg.Limits.OutputBytes},
+		Limits: reasoner.Limits{ModelCalls: cfg.Limits.ModelCalls, ToolTime: cfg.Limits.Tool, ToolCalls: cfg.Limits.ToolCalls, OutputBytes: cfg.Limits.OutputBytes},
 	})
 	if err != nil {
 		return nil, err

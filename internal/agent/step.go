@@ -83,6 +83,9 @@ type Answered struct {
 type ToolFinished struct {
 	Result     ToolResult  `json:"result"`
 	ModeSwitch *ModeSwitch `json:"modeSwitch,omitempty"`
+	// Refused tells that no tool ran: there is none of this name in the turn, or the
+	// arguments do not fit it.
+	Refused bool `json:"refused,omitempty"`
 }
 
 // Delivery is an answer handed to the client.

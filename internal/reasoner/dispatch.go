@@ -80,7 +80,7 @@ func (r *run) runServerTool(ctx context.Context, call agent.ToolCall) error {
 
 func (r *run) finish(call agent.ToolCall, res agent.ToolResult, sw *agent.ModeSwitch) {
 	res.CallID, res.Name, res.By = call.ID, call.Name, agent.ByServer
-	r.hold(agent.Step{Kind: agent.StepToolFinished, ToolFinished: &agent.ToolFinished{Result: res, ModeSwitch: sw}})
+	r.hold(agent.Step{Kind: agent.StepToolFinished, ToolFinished: &agent.ToolFinished{Result: res, ModeSwitch: sw, Refused: r.refuses(call, res)}})
 }
 
 // execute runs one tool within its deadline. Whatever goes wrong in it, a panic

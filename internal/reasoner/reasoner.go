@@ -148,6 +148,9 @@ func (r *run) build(ctx context.Context) error {
 		return agent.Errorf(agent.KindLimitReached,
 			"The turn used its budget of %d model calls without reaching an answer. Ask for less at once, or raise limits.modelCalls.", r.limits.ModelCalls)
 	}
+	if err := r.learns(); err != nil {
+		return err
+	}
 	q := r.request(r.turn, r.state)
 	return r.record(ctx, q.Asked(r.modelCalls+1, r.mode))
 }
@@ -192,6 +195,9 @@ func (r *run) accept(resp llm.Response, deltas []string) error {
 	calls, text := llm.Calls(resp.Items), answerText(resp.Items)
 	if len(calls) == 0 && text == "" {
 		return agent.Errorf(agent.KindProviderFailed, "The model answered with nothing: no text and no tool call. Send the turn again with a new turnId.")
+	}
+	if err := r.few(calls); err != nil {
+		return err
 	}
 	for i, c := range calls {
 		repeated := slices.ContainsFunc(calls[:i], func(d agent.ToolCall) bool { return d.ID == c.ID })

@@ -29,6 +29,7 @@ type state struct {
 	modeCalls     int
 	usage         agent.Usage
 	producedBytes int
+	refusals      refusals
 }
 
 func newState(mode agent.ModeKey) *state {
@@ -45,6 +46,7 @@ func (s *state) apply(step agent.Step) {
 		a := step.Answered
 		s.asked = nil
 		s.responseID = a.ResponseID
+		s.refusals.answered(len(s.calls))
 		s.items = append(s.items, a.Items...)
 		s.calls, s.text = llm.Calls(a.Items), answerText(a.Items)
 		for _, c := range s.calls {
@@ -63,6 +65,7 @@ func (s *state) apply(step agent.Step) {
 		f := step.ToolFinished
 		delete(s.started, f.Result.CallID)
 		s.results[f.Result.CallID] = f.Result
+		s.refusals.finished(f.Refused, len(s.calls))
 		s.ledger = append(s.ledger, f.Result)
 		if f.ModeSwitch != nil {
 			s.mode, s.modeSwitch = f.ModeSwitch.Mode, f.ModeSwitch

@@ -56,6 +56,8 @@ type Limits struct {
 	ToolTime time.Duration
 	// ToolResultBytes bounds one result as the model sees it; default 1 MiB.
 	ToolResultBytes int
+	// ToolCalls bounds what one response may call; default 128.
+	ToolCalls int
 	// OutputBytes bounds what the model may produce in a turn; default 32 MiB.
 	OutputBytes int
 }
@@ -69,6 +71,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.ToolResultBytes <= 0 {
 		l.ToolResultBytes = 1 << 20
+	}
+	if l.ToolCalls <= 0 {
+		l.ToolCalls = 128
 	}
 	if l.OutputBytes <= 0 {
 		l.OutputBytes = 32 << 20

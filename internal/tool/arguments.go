@@ -46,6 +46,23 @@ func ArgumentsOf[A any]() (Arguments[A], error) {
 	return Arguments[A]{Parameters: raw, schema: schema}, nil
 }
 
+// Fits reports whether arguments are ones that a tool of this definition takes; blank
+// means none.
+func Fits(d Definition, argumentsJSON string) bool {
+	if strings.TrimSpace(argumentsJSON) == "" {
+		argumentsJSON = "{}"
+	}
+	if len(argumentsJSON) > maxArguments {
+		return false
+	}
+	schema, err := compile(d.Parameters, goPattern)
+	if err != nil {
+		return false
+	}
+	doc, err := decode([]byte(argumentsJSON))
+	return err == nil && schema.Validate(doc) == nil
+}
+
 // Decode reads what the model wrote; blank means no arguments. The error is for the
 // model and says what to correct.
 func (a Arguments[A]) Decode(argumentsJSON string) (A, error) {
