@@ -9,9 +9,9 @@ import (
 // errEventTooLarge tells that one event is longer than the reader takes.
 var errEventTooLarge = errors.New("an event of the stream is too large")
 
-// serverEvent is one server-sent event. Data is valid until the next call of next.
+// serverEvent is one server-sent event. It is valid until the next call of next.
 type serverEvent struct {
-	Name string
+	Name []byte
 	Data []byte
 }
 
@@ -55,7 +55,7 @@ func (s *sseReader) next() (serverEvent, error) {
 			continue
 		}
 		if s.hasData {
-			return serverEvent{Name: string(s.name), Data: s.data}, nil
+			return serverEvent{Name: s.name, Data: s.data}, nil
 		}
 		s.name = s.name[:0]
 	}

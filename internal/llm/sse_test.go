@@ -24,7 +24,7 @@ func readAll(r io.Reader, maxEvent int) ([]plainEvent, error) {
 		if err != nil {
 			return out, err
 		}
-		out = append(out, plainEvent{e.Name, string(e.Data)})
+		out = append(out, plainEvent{string(e.Name), string(e.Data)})
 	}
 }
 
@@ -134,7 +134,7 @@ func FuzzReducer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, data string) {
 		r := reducer{c: New(Config{BaseURL: "http://h.example/v1", APIKey: "k3y"})}
 		for range 2 {
-			ev, terminal, err := r.apply(serverEvent{Name: name, Data: []byte(data)})
+			ev, terminal, err := r.apply(serverEvent{Name: []byte(name), Data: []byte(data)})
 			if ev.Response != nil && err == nil && (!terminal || ev.Response.Status != statusCompleted || ev.Response.ID == "") {
 				t.Fatalf("an answer that is none: %+v", ev.Response)
 			}

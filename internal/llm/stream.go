@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"unicode/utf8"
 
 	"github.com/aptixhq/aptix/internal/agent"
@@ -31,32 +30,14 @@ var errMalformed = errors.New("malformed answer")
 type reducer struct {
 	c *Client
 	// last is the highest sequence number applied so far.
-	last int64
-	done []doneItem
-	// in is the event at hand; its memory is used again for the next.
-	in envelope
+	last      int64
+	done      []doneItem
+	envelopes envelopeReader
 }
 
 type doneItem struct {
 	index int64
 	raw   json.RawMessage
-}
-
-// envelope is what is read of an event. All but its head stays raw until its type is
-// known: events of other types have members of the same names and other shapes.
-type envelope struct {
-	Type     string          `json:"type"`
-	Sequence integer         `json:"sequence_number"`
-	Index    integer         `json:"output_index"`
-	Delta    json.RawMessage `json:"delta"`
-	Item     json.RawMessage `json:"item"`
-	Response json.RawMessage `json:"response"`
-	Error    json.RawMessage `json:"error"`
-}
-
-func (e *envelope) read(data []byte) error {
-	*e = envelope{Delta: e.Delta[:0], Item: e.Item[:0], Response: e.Response[:0], Error: e.Error[:0]}
-	return json.Unmarshal(data, e)
 }
 
 // apply takes one event. It reports whether that was the terminal one; the event
@@ -66,26 +47,26 @@ func (r *reducer) apply(e serverEvent) (ev Event, terminal bool, err error) {
 		return Event{}, false, nil
 	}
 	data := validJSON(e.Data)
-	in := &r.in
-	if err := in.read(data); err != nil {
+	in, err := r.envelopes.read(data)
+	if err != nil {
 		return Event{}, false, fmt.Errorf("%w: %w", errMalformed, err)
 	}
 	kind := in.Type
-	if kind == "" {
+	if len(kind) == 0 {
 		kind = e.Name
 	}
-	if in.Type == "" && isObject(in.Error) {
-		kind = eventError
+	if len(in.Type) == 0 && isObject(in.Error) {
+		kind = []byte(eventError)
 	}
 	if r.again(kind, int64(in.Sequence)) {
 		return Event{}, false, nil
 	}
-	switch kind {
+	switch string(kind) {
 	case eventTextDelta, eventRefusalDelta:
-		if len(in.Delta) == 0 {
+		if len(in.Delta) == 0 || string(in.Delta) == "null" {
 			return Event{}, false, nil
 		}
-		if err := json.Unmarshal(in.Delta, &ev.Delta); err != nil {
+		if ev.Delta, err = stringOf(in.Delta); err != nil {
 			return Event{}, false, fmt.Errorf("%w: %w", errMalformed, err)
 		}
 		return ev, false, nil
@@ -93,13 +74,13 @@ func (r *reducer) apply(e serverEvent) (ev Event, terminal bool, err error) {
 		r.done = append(r.done, doneItem{int64(in.Index), bytes.Clone(in.Item)})
 		return Event{}, false, nil
 	case eventCompleted:
-		ev, err = r.settle(statusCompleted)
+		ev, err = r.settle(in.Response, statusCompleted)
 		return ev, true, err
 	case eventIncomplete:
-		ev, err = r.settle(statusIncomplete)
+		ev, err = r.settle(in.Response, statusIncomplete)
 		return ev, true, err
 	case eventFailed:
-		ev, err = r.settle(statusFailed)
+		ev, err = r.settle(in.Response, statusFailed)
 		return ev, true, err
 	case eventError:
 		return Event{}, true, r.c.failed(errorOf(data, in.Error))
@@ -109,8 +90,8 @@ func (r *reducer) apply(e serverEvent) (ev Event, terminal bool, err error) {
 
 // again reports whether an event was applied already. Zero is what endpoints that do
 // not count leave in every event. A terminal event is never a repetition.
-func (r *reducer) again(kind string, sequence int64) bool {
-	switch kind {
+func (r *reducer) again(kind []byte, sequence int64) bool {
+	switch string(kind) {
 	case eventCompleted, eventIncomplete, eventFailed, eventError:
 		return false
 	}
@@ -125,13 +106,13 @@ func (r *reducer) again(kind string, sequence int64) bool {
 }
 
 // settle ends the stream with the response object of its terminal event.
-func (r *reducer) settle(how string) (Event, error) {
+func (r *reducer) settle(response json.RawMessage, how string) (Event, error) {
 	slices.SortStableFunc(r.done, func(a, b doneItem) int { return cmp.Compare(a.index, b.index) })
 	items := make([]json.RawMessage, 0, len(r.done))
 	for _, i := range r.done {
 		items = append(items, i.raw)
 	}
-	return r.c.settle(r.in.Response, items, how)
+	return r.c.settle(response, items, how)
 }
 
 // The ways in which an answer can end.
@@ -265,18 +246,6 @@ func (u *usage) agent() agent.Usage {
 		out.TotalTokens = out.InputTokens + out.OutputTokens
 	}
 	return out
-}
-
-// integer is a whole number that is not negative, or zero when something else stands
-// in its place: a wrong counter is no reason to lose an answer.
-type integer int64
-
-// UnmarshalJSON reads a number and forgives everything else.
-func (i *integer) UnmarshalJSON(b []byte) error {
-	if n, err := strconv.ParseInt(string(b), 10, 64); err == nil && n > 0 {
-		*i = integer(n)
-	}
-	return nil
 }
 
 // validJSON replaces bytes that are not UTF-8, as the standard asks of a reader of

@@ -1,0 +1,186 @@
+package llm
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// envelope is what is read of an event. All but its head stays raw until its type is
+// known: events of other types have members of the same names and other shapes. The
+// raw members lie within the event's data and live as long.
+type envelope struct {
+	Type     []byte
+	Sequence integer
+	Index    integer
+	Delta    json.RawMessage
+	Item     json.RawMessage
+	Response json.RawMessage
+	Error    json.RawMessage
+}
+
+// envelopeReader reads one envelope after the other. It walks an event once, checks all
+// of it, and keeps nothing: a stream is mostly thousands of small events.
+type envelopeReader struct {
+	buf bytes.Buffer
+	dec *jsontext.Decoder
+}
+
+var errNoObject = errors.New("an event is a JSON object")
+
+// read reads the event in data; null is an event that says nothing.
+func (r *envelopeReader) read(data []byte) (envelope, error) {
+	var e envelope
+	r.buf = *bytes.NewBuffer(data)
+	if r.dec == nil {
+		r.dec = jsontext.NewDecoder(&r.buf, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	} else {
+		r.dec.Reset(&r.buf, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	}
+	switch r.dec.PeekKind() {
+	case '{', 'n':
+	default:
+		if _, err := r.dec.ReadValue(); err != nil {
+			return e, err
+		}
+		return e, errNoObject
+	}
+	open, err := r.dec.ReadToken()
+	if err != nil {
+		return e, err
+	}
+	for open.Kind() == '{' && r.dec.PeekKind() != '}' {
+		name, err := r.dec.ReadValue()
+		if err != nil {
+			return e, err
+		}
+		// A name's bytes are good until the next read only, so it is told by number.
+		member := memberOf(name)
+		raw, err := r.dec.ReadValue()
+		if err != nil {
+			return e, err
+		}
+		// The decoder may move what it read; the data stays.
+		end := r.dec.InputOffset()
+		if err := e.set(member, data[end-int64(len(raw)):end]); err != nil {
+			return e, err
+		}
+	}
+	if open.Kind() == '{' {
+		if _, err := r.dec.ReadToken(); err != nil {
+			return e, err
+		}
+	}
+	if len(bytes.TrimSpace(data[r.dec.InputOffset():])) > 0 {
+		return e, errNoObject
+	}
+	return e, nil
+}
+
+// The members of an envelope.
+type member int
+
+const (
+	memberOther member = iota
+	memberType
+	memberSequence
+	memberIndex
+	memberDelta
+	memberItem
+	memberResponse
+	memberError
+)
+
+func memberOf(name []byte) member {
+	switch string(name) {
+	case `"type"`:
+		return memberType
+	case `"sequence_number"`:
+		return memberSequence
+	case `"output_index"`:
+		return memberIndex
+	case `"delta"`:
+		return memberDelta
+	case `"item"`:
+		return memberItem
+	case `"response"`:
+		return memberResponse
+	case `"error"`:
+		return memberError
+	}
+	return memberOther
+}
+
+func (e *envelope) set(m member, raw []byte) error {
+	switch m {
+	case memberType:
+		return e.setType(raw)
+	case memberSequence:
+		e.Sequence = integerOf(raw)
+	case memberIndex:
+		e.Index = integerOf(raw)
+	case memberDelta:
+		e.Delta = raw
+	case memberItem:
+		e.Item = raw
+	case memberResponse:
+		e.Response = raw
+	case memberError:
+		e.Error = raw
+	}
+	return nil
+}
+
+func (e *envelope) setType(raw []byte) error {
+	if plain, ok := plainString(raw); ok {
+		e.Type = plain
+		return nil
+	}
+	var s string
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return err
+	}
+	e.Type = []byte(s)
+	return nil
+}
+
+// plainString returns what stands between the quotes of a string without escapes.
+func plainString(raw []byte) ([]byte, bool) {
+	if len(raw) < 2 || raw[0] != '"' || bytes.IndexByte(raw, '\\') >= 0 {
+		return nil, false
+	}
+	return raw[1 : len(raw)-1], true
+}
+
+// stringOf reads a JSON string.
+func stringOf(raw []byte) (string, error) {
+	if plain, ok := plainString(raw); ok {
+		return string(plain), nil
+	}
+	var s string
+	err := json.Unmarshal(raw, &s)
+	return s, err
+}
+
+// integer is a whole number that is not negative, or zero when something else stands
+// in its place: a wrong counter is no reason to lose an answer.
+type integer int64
+
+// UnmarshalJSON reads a number and forgives everything else.
+func (i *integer) UnmarshalJSON(b []byte) error {
+	if n := integerOf(b); n > 0 {
+		*i = n
+	}
+	return nil
+}
+
+func integerOf(b []byte) integer {
+	n, err := strconv.ParseInt(string(b), 10, 64)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return integer(n)
+}
