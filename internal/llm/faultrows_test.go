@@ -108,7 +108,7 @@ func streams() []fault {
 	reset := strikes("reset", func(c rawConn, _ int) { c.reset() })
 	reset.fewer = true
 	silent := strikes("silence", func(c rawConn, _ int) { c.stall() })
-	silent.want, silent.fewer, silent.limits = agent.KindProviderTimeout, true, llm.Config{IdleTimeout: 250 * time.Millisecond}
+	silent.want, silent.fewer, silent.limits = agent.KindProviderTimeout, true, llm.Config{IdleTimeout: time.Second}
 	endless := strikes("comments without end", func(c rawConn, _ int) {
 		for c.chunk(strings.Repeat(":\n", 1<<10)) {
 		}
@@ -170,7 +170,7 @@ func documents() []fault {
 			play: func(c rawConn, _ int) { c.whole(200, "application/json", body) }}
 	}
 	silent := at("document: silence", func(c rawConn, n int) { c.promise("application/json", cut(n)); c.stall() })
-	silent.want, silent.limits = agent.KindProviderTimeout, llm.Config{IdleTimeout: 250 * time.Millisecond}
+	silent.want, silent.limits = agent.KindProviderTimeout, llm.Config{IdleTimeout: time.Second}
 	large := at("document: too large", func(c rawConn, n int) {
 		c.text("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n%s", cut(n))
 		for c.text("%s", strings.Repeat(" ", 4<<10)) {

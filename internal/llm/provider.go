@@ -125,7 +125,7 @@ func (p *Provider) open(ctx context.Context, body []byte, stream bool) (*exchang
 		switch {
 		case leave != nil:
 		case last != nil: // it opened on faults like this one, which says more
-			return nil, nil, last
+			return nil, nil, tried(last, n-1)
 		default:
 			return nil, nil, resting(rest)
 		}
@@ -139,17 +139,25 @@ func (p *Provider) open(ctx context.Context, body []byte, stream bool) (*exchang
 		}
 		leave.tell(blame(ctx, err))
 		if last = err; n >= p.attempts || !unpaid(err) {
-			return nil, nil, last
+			return nil, nil, tried(last, n)
 		}
 		pause := p.pause(n, err)
 		if pause > p.maxWait || pause >= p.client.total-time.Since(began) || outlives(ctx, pause) {
 			// Nobody gains by a wait that cannot end in an answer.
-			return nil, nil, last
+			return nil, nil, tried(last, n)
 		}
 		if !sleep(ctx, pause) {
 			return nil, nil, ended(ctx)
 		}
 	}
+}
+
+// tried tells the log how often a request was sent in vain.
+func tried(err error, attempts int) error {
+	if e := (*agent.Error)(nil); attempts > 1 && errors.As(err, &e) {
+		return e.Because(fmt.Errorf("%d attempts, the last one: %w", attempts, e.Err))
+	}
+	return err
 }
 
 // unpaid reports whether a request that failed like this certainly made the model do

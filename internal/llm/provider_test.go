@@ -3,11 +3,14 @@ package llm_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httptrace"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -205,7 +208,7 @@ func TestProvider_GivesUp(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p, s := provide(llm.ProviderConfig{Attempts: 5}, status(503))
 			g := askProvider(t, p, t.Context())
-			want(t, g.Err.(*agent.Error).Message, "The provider answered 503 Service Unavailable.")
+			want(t, g.Err.Error(), "provider_failed: The provider answered 503 Service Unavailable.: 5 attempts, the last one: status 503")
 			want(t, s.calls(), 5)
 			longest := 500 * time.Millisecond
 			for _, w := range s.waits() {
@@ -261,6 +264,32 @@ func TestProvider_GivesUp(t *testing.T) {
 		askProvider(t, p, t.Context())
 		want(t, s.calls(), 1)
 	})
+}
+
+// A connection that is used again is no better proof than a new one: net/http itself
+// sends some requests again on those, and must not send ours.
+func TestProvider_ADropOnAUsedConnectionIsNotRepeated(t *testing.T) {
+	for _, h2 := range []bool{false, true} {
+		t.Run(fmt.Sprintf("http2=%t", h2), func(t *testing.T) {
+			var posts atomic.Int32
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				if posts.Add(1) > 1 {
+					panic(http.ErrAbortHandler)
+				}
+				answer("application/json", document)(w, r)
+			}))
+			s.EnableHTTP2 = h2
+			s.StartTLS()
+			defer s.Close()
+			c := llm.New(llm.Config{BaseURL: s.URL, Transport: s.Client().Transport})
+			defer c.Close()
+			p := llm.NewProvider(llm.ProviderConfig{Client: c, Backoff: time.Microsecond})
+			want(t, askProvider(t, p, t.Context()).Err, nil)
+			want(t, agent.KindOf(askProvider(t, p, t.Context()).Err), agent.KindProviderFailed)
+			want(t, posts.Load(), int32(2))
+		})
+	}
 }
 
 const leftAlone = "The provider failed too often in a row and is left alone for a moment; try again later."
