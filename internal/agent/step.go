@@ -48,6 +48,12 @@ type Step struct {
 type Accepted struct {
 	// Warnings go into the answer's userWarnings.
 	Warnings []string `json:"warnings,omitempty"`
+	// Instructions hold for this turn only and go with each of its model calls; set
+	// when the session is past its first answer (decision 27).
+	Instructions string `json:"instructions,omitempty"`
+	// Door is what the edge that took the request must know again to answer in its
+	// own form. Nothing else reads it.
+	Door json.RawMessage `json:"door,omitempty"`
 }
 
 // Asked is a model request as it is about to be sent.
@@ -99,6 +105,10 @@ type Delivery struct {
 type Continued struct {
 	Results []ToolResult `json:"results"`
 	SHA256  string       `json:"sha256"`
+	// Warnings are worth telling in the answer to this submission.
+	Warnings []string `json:"warnings,omitempty"`
+	// Door is as in Accepted.
+	Door json.RawMessage `json:"door,omitempty"`
 }
 
 // Resumed tells that another process took the turn up again.

@@ -26,6 +26,32 @@ type Execution struct {
 	Mode agent.ModeKey
 	// ToolChoiceName forces a tool on the first model call (AGN-003 §6.2).
 	ToolChoiceName string
+	// SystemPrompt is added to the session's own for this turn (AGN-003 §4.2); nil
+	// adds nothing.
+	SystemPrompt *string
+	// ClientTools are the client's tools of this turn, as tool.ParseClient returned
+	// them, instead of the session's; nil leaves those.
+	ClientTools json.RawMessage
+	// Follows is the last answer that the client knows, as the provider's id of its
+	// response. A session that has moved on refuses the turn. Empty asks for nothing.
+	Follows string
+	// Door is kept with the turn for the edge that took it.
+	Door json.RawMessage
+}
+
+// SHA256 is the hash of all that the turn is asked for; of a turn without additions it
+// is that of the public request.
+func (x Execution) SHA256() string {
+	turn := x.UserTurn.SHA256()
+	added, err := encode(struct {
+		Turn, Mode, ToolChoice string
+		SystemPrompt           *string
+		ClientTools            json.RawMessage
+	}{turn, string(x.Mode), x.ToolChoiceName, x.SystemPrompt, x.ClientTools})
+	if err != nil || x.Mode == "" && x.ToolChoiceName == "" && x.SystemPrompt == nil && x.ClientTools == nil {
+		return turn // tools that tool.ParseClient returned are JSON
+	}
+	return prompt.SHA256(added)
 }
 
 // Submit accepts a user turn durably and starts it. Follow it from event `after`,
@@ -41,7 +67,7 @@ func (p *Pipeline) Execute(ctx context.Context, by agent.Caller, x Execution) (k
 	unlock := p.sessionLocks.lock(key.Org, key.Session)
 	defer unlock()
 
-	known, err := p.knownTurn(ctx, key, x.UserTurn)
+	known, err := p.knownTurn(ctx, key, x)
 	if err != nil || known {
 		return key, 0, err
 	}
@@ -64,7 +90,7 @@ func (p *Pipeline) Execute(ctx context.Context, by agent.Caller, x Execution) (k
 			break
 		}
 		j := newJournal(p, key, nil, live)
-		j.Hold(agent.Step{Kind: agent.StepAccepted, Accepted: &agent.Accepted{Warnings: o.warnings}})
+		j.Hold(agent.Step{Kind: agent.StepAccepted, Accepted: &agent.Accepted{Warnings: o.warnings, Instructions: o.turn.Instructions, Door: x.Door}})
 		j.Hold(o.first.Asked(1, o.turn.Request.Mode))
 		request, blobs := x.Stored()
 		deadline := p.Now().Add(p.Limits.TurnTime)
@@ -121,7 +147,7 @@ func errBusy(active agent.TurnID) error {
 }
 
 // knownTurn reports whether the turn exists with this very body.
-func (p *Pipeline) knownTurn(ctx context.Context, key agent.TurnKey, u contract.UserTurn) (bool, error) {
+func (p *Pipeline) knownTurn(ctx context.Context, key agent.TurnKey, x Execution) (bool, error) {
 	t, err := p.Store.Turn(ctx, key)
 	if agent.KindOf(err) == agent.KindNotFound {
 		return false, nil
@@ -129,13 +155,17 @@ func (p *Pipeline) knownTurn(ctx context.Context, key agent.TurnKey, u contract.
 	if err != nil {
 		return false, err
 	}
-	if t.BodySHA256 == u.SHA256() {
+	if t.BodySHA256 == x.SHA256() {
 		return true, nil
 	}
-	request, _ := u.Stored()
+	request, _ := x.Stored()
+	differing := contract.Differing(t.Request, request)
+	if len(differing) == 0 {
+		differing = []string{"what goes with the turn: tools, tool choice, instructions or mode"}
+	}
 	return false, agent.Errorf(agent.KindTurnConflict,
 		"Turn %q exists already with another body; they differ in: %s. Choose a fresh turnId for a new turn.",
-		key.Turn, strings.Join(contract.Differing(t.Request, request), ", "))
+		key.Turn, strings.Join(differing, ", "))
 }
 
 // opened is a turn that is ready to be journalled.
@@ -165,11 +195,19 @@ func (p *Pipeline) open(ctx context.Context, by agent.Caller, x Execution) (open
 	if err != nil {
 		return opened{}, err
 	}
+	if x.Follows != "" && x.Follows != s.LastResponseID {
+		return opened{}, agent.Errorf(agent.KindTurnConflict, "The session has gone on since that answer. Continue from its latest one.")
+	}
 	if x.SolutionContextText != nil {
 		s.SolutionContext = *x.SolutionContextText
 	}
 	current := p.Sessions.NormaliseMode(ctx, s, x.Mode)
-	tools, warnings := p.freezeTools(ctx, s, current)
+	clientTools := s.ClientTools
+	if x.ClientTools != nil {
+		clientTools = x.ClientTools
+	}
+	tools, warnings := p.freezeTools(ctx, s.ID, clientTools, current)
+	warnings = append(modeWarnings(x.Mode, current), warnings...)
 	t, err := p.turn(ctx, by, s, agent.Turn{
 		Key: agent.TurnKey{Org: by.Org, Session: x.SessionID, Turn: x.TurnID}, Mode: current, Stream: x.Stream,
 	}, tools)
@@ -179,23 +217,49 @@ func (p *Pipeline) open(ctx context.Context, by agent.Caller, x Execution) (open
 	t.Request.Instruction = x.Instruction
 	t.Request.Artifacts, t.Request.Images = x.InputArtifacts, x.ClipboardImages
 	t.Request.ToolChoiceName = x.ToolChoiceName
+	if x.SystemPrompt != nil {
+		if s.LastResponseID == "" {
+			t.Request.SystemPrompt = joinPrompts(s.SystemPrompt, *x.SystemPrompt)
+		} else {
+			// A continuation has no system message (AGN-003 §4.2), so the turn's own
+			// instructions travel where the mode layer does.
+			t.Instructions = *x.SystemPrompt
+		}
+	}
 	return opened{session: s, readVersion: readVersion, turn: t, first: p.Reasoner.First(t), warnings: warnings}, nil
 }
 
-// freezeTools merges the session's client tools with the mode's server tools, once
+// modeWarnings tells the client that the mode which it claims is not the session's
+// (AGN-011 §3.3).
+func modeWarnings(claimed, current agent.ModeKey) []string {
+	if claimed == "" || claimed == current {
+		return nil
+	}
+	return []string{fmt.Sprintf("The request claims mode %q; the session is in %q, which was used.", claimed, current)}
+}
+
+// joinPrompts puts the prompt of a turn after the session's.
+func joinPrompts(session, turn string) string {
+	if strings.TrimSpace(session) == "" {
+		return turn
+	}
+	return session + "\n\n" + turn
+}
+
+// freezeTools merges the client's tools with the mode's server tools, once
 // for the turn (AGN-011 §4.3, §4.4). A mode that left the catalogue is served with
 // the default mode's tools, so that no session is ever stuck (decision 12).
-func (p *Pipeline) freezeTools(ctx context.Context, s agent.Session, key agent.ModeKey) (tool.Set, []string) {
+func (p *Pipeline) freezeTools(ctx context.Context, id agent.SessionID, clientTools json.RawMessage, key agent.ModeKey) (tool.Set, []string) {
 	var warnings []string
 	m, ok := p.Catalog.Get(key)
 	if !ok {
 		m = p.Catalog.Default()
 		warnings = append(warnings, fmt.Sprintf("The session's mode %q is no longer in the catalogue; the tools of %q are used. Switch to another mode.", key, m.Key))
 	}
-	tools := tool.Merge(s.ClientTools, m.Tools, p.Registry)
+	tools := tool.Merge(clientTools, m.Tools, p.Registry)
 	warnings = append(warnings, tools.Warnings...)
 	for _, w := range warnings {
-		p.Log.WarnContext(ctx, "tools of the turn: "+w, "session", s.ID)
+		p.Log.WarnContext(ctx, "tools of the turn: "+w, "session", id)
 	}
 	return tools, warnings
 }
@@ -244,6 +308,20 @@ func pinned(s agent.Session, u contract.UserTurn) error {
 // waiting; the same submission again follows the same outcome (decision 9). stream
 // is the preference that the turn was sent with.
 func (p *Pipeline) Continue(ctx context.Context, by agent.Caller, c contract.ToolContinuation) (key agent.TurnKey, after int64, stream bool, err error) {
+	return p.Proceed(ctx, by, Continuation{ToolContinuation: c})
+}
+
+// Continuation is a tool continuation with what only a trusted edge may add to it.
+type Continuation struct {
+	contract.ToolContinuation
+	// Mode is what the client believes the mode to be; the session's is used.
+	Mode agent.ModeKey
+	// Door is kept with the results for the edge that took them.
+	Door json.RawMessage
+}
+
+// Proceed is Continue for an edge that speaks for the client.
+func (p *Pipeline) Proceed(ctx context.Context, by agent.Caller, c Continuation) (key agent.TurnKey, after int64, stream bool, err error) {
 	key = agent.TurnKey{Org: by.Org, Session: c.SessionID, Turn: c.TurnID}
 	unlock := p.sessionLocks.lock(key.Org, key.Session)
 	defer unlock()
@@ -271,7 +349,7 @@ func (p *Pipeline) Continue(ctx context.Context, by agent.Caller, c contract.Too
 	if t.State != agent.TurnWaiting {
 		return key, 0, stream, agent.Errorf(agent.KindTurnNotWaiting, "Turn %q is %s and waits for no tool results.", key.Turn, t.State)
 	}
-	results, err := contract.MatchResults(calls, c)
+	results, err := contract.MatchResults(calls, c.ToolContinuation)
 	if err != nil {
 		return key, 0, stream, err
 	}
@@ -286,19 +364,31 @@ func (p *Pipeline) Continue(ctx context.Context, by agent.Caller, c contract.Too
 	if err != nil {
 		return key, 0, stream, err
 	}
+	rt.Instructions = instructionsOf(steps)
+	warnings := modeWarnings(c.Mode, p.Sessions.NormaliseMode(ctx, s, c.Mode))
 	j := newJournal(p, key, steps, nil)
 	after = j.nextEvent - 1
 	j.live = p.Hub.Open(key, j.nextEvent)
 	deadline := p.Now().Add(p.Limits.TurnTime)
 	err = j.commit(ctx, store.Append{
 		State: agent.TurnRunning, From: []agent.TurnState{agent.TurnWaiting}, ContinuationSHA256: sha, Deadline: deadline,
-	}, agent.Step{Kind: agent.StepContinued, Continued: &agent.Continued{Results: results, SHA256: sha}})
+	}, agent.Step{Kind: agent.StepContinued, Continued: &agent.Continued{Results: results, SHA256: sha, Warnings: warnings, Door: c.Door}})
 	if err != nil {
 		j.live.Close()
 		return key, 0, stream, err
 	}
 	p.start(rt, j.all, j, deadline)
 	return key, after, stream, nil
+}
+
+// instructionsOf returns the instructions of a turn from its journal.
+func instructionsOf(steps []agent.Step) string {
+	for _, s := range steps {
+		if s.Accepted != nil {
+			return s.Accepted.Instructions
+		}
+	}
+	return ""
 }
 
 func errDraining() error {

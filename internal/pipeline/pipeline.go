@@ -133,6 +133,11 @@ func (p *Pipeline) Turn(ctx context.Context, key agent.TurnKey) (agent.Turn, err
 	return p.Store.Turn(ctx, key)
 }
 
+// Steps reads the journal of a turn.
+func (p *Pipeline) Steps(ctx context.Context, key agent.TurnKey) ([]agent.Step, error) {
+	return p.Store.Steps(ctx, key)
+}
+
 // Turns pages through a session's turns, newest last.
 func (p *Pipeline) Turns(ctx context.Context, by agent.Caller, id agent.SessionID, page store.Page) ([]agent.Turn, string, error) {
 	if _, err := p.Store.Session(ctx, by.Org, id); err != nil {

@@ -102,6 +102,7 @@ func (p *Pipeline) resume(ctx context.Context, key agent.TurnKey) error {
 		fault := agent.FaultOf(err)
 		return p.endAtRest(ctx, t, agent.TurnFailed, &fault)
 	}
+	rt.Instructions = instructionsOf(steps)
 	j := newJournal(p, key, steps, nil)
 	j.live = p.Hub.Open(key, j.nextEvent)
 	if err := j.Append(ctx, agent.Step{Kind: agent.StepResumed, Resumed: &agent.Resumed{ReplaceFrom: j.nextEvent}}); err != nil {

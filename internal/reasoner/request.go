@@ -22,7 +22,7 @@ func (r *Reasoner) request(t Turn, s *state) Request {
 	l1 := t.Request
 	l1.Mode = s.mode
 	lane := llm.Lane{
-		Instructions:    mode.Layer(r.catalog, s.mode, t.SolutionContext),
+		Instructions:    instructions(mode.Layer(r.catalog, s.mode, t.SolutionContext), t.Instructions),
 		Tools:           toolSchemas(t.Tools.JSON),
 		Chain:           t.Chain,
 		OmitTemperature: t.Context.OmitTemperature, EncryptedReasoning: t.Context.EncryptedReasoning,
@@ -48,6 +48,14 @@ func (r *Reasoner) request(t Turn, s *state) Request {
 	out := Request{Canonical: canonical.JSON(), Wire: wire, WireBytes: wire.Bytes()}
 	out.CanonicalSHA256, out.WireSHA256 = prompt.SHA256(out.Canonical), prompt.SHA256(out.WireBytes)
 	return out
+}
+
+// instructions puts the turn's own instructions after the mode layer (decision 27).
+func instructions(layer, own string) string {
+	if own == "" {
+		return layer
+	}
+	return layer + "\n\n" + own
 }
 
 // Asked returns the journal step for the request as model call n in a mode.

@@ -23,7 +23,10 @@ type Turn struct {
 	Tools           tool.Set
 	RAGContextBlock string
 	SolutionContext string
-	Stream          *bool
+	// Instructions are the turn's own, sent with every model call; empty when the
+	// system message has them, or nobody gave any.
+	Instructions string
+	Stream       *bool
 	// Chain continues from the provider's memory; otherwise Transcript is sent again
 	// with every call (decision 29).
 	Chain bool
