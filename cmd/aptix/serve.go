@@ -23,6 +23,7 @@ import (
 	"github.com/aptixhq/aptix/internal/mode"
 	"github.com/aptixhq/aptix/internal/pipeline"
 	"github.com/aptixhq/aptix/internal/reasoner"
+	"github.com/aptixhq/aptix/internal/responsesapi"
 	"github.com/aptixhq/aptix/internal/server"
 	"github.com/aptixhq/aptix/internal/session"
 	"github.com/aptixhq/aptix/internal/store/sqlite"
@@ -168,8 +169,12 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 	if err != nil {
 		return nil, err
 	}
+	door, err := responsesapi.New(responsesapi.Config{Turns: turns, Sessions: manager, Tools: registry, Contexts: contexts})
+	if err != nil {
+		return nil, err
+	}
 	edge, err := server.New(server.Config{
-		Turns: turns, Sessions: manager, Catalog: catalog, Registry: registry, Log: log, Ready: store.Ping,
+		Turns: turns, Sessions: manager, Responses: door, Catalog: catalog, Registry: registry, Log: log, Ready: store.Ping,
 	})
 	if err != nil {
 		return nil, err

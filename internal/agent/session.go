@@ -84,6 +84,14 @@ type ModeSwitch struct {
 	Reason       string  `json:"reason"`
 }
 
+// ContextName names a configured conversation context.
+type ContextName struct {
+	Agent, Conversation string
+	// DefaultAgent tells that Agent is the one of sessions that choose none, Default
+	// that Conversation is too.
+	DefaultAgent, Default bool
+}
+
 // ConversationContext names the model and the boot prompt of a session
 // (AGN-003 §2). It comes from configuration.
 type ConversationContext struct {

@@ -36,6 +36,19 @@ func (c Config) Contexts() *Contexts {
 	return out
 }
 
+// List names every context, in the order of the configuration.
+func (c *Contexts) List() []agent.ContextName {
+	var out []agent.ContextName
+	for _, a := range c.agents {
+		for _, cc := range a.ConversationContexts {
+			first := a.ID == c.first
+			out = append(out, agent.ContextName{Agent: a.ID, Conversation: cc.ID,
+				DefaultAgent: first, Default: first && cc.ID == a.DefaultConversationContext})
+		}
+	}
+	return out
+}
+
 // Resolve returns the context that a session chooses, and the ids under which it is
 // pinned; an empty id chooses the default. An unknown one is an *agent.Error of kind
 // KindUnknownContext that names the valid ones (decision 4).

@@ -40,8 +40,8 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if turn.stream {
-		return s.deliver(w, r, true, func(ctx context.Context) iter.Seq2[agent.Event, error] {
-			return s.turns.Follow(ctx, turn.key, turn.after)
+		return s.deliver(w, r, true, func(ctx context.Context) iter.Seq2[frame, error] {
+			return frames(s.turns.Follow(ctx, turn.key, turn.after), exchangeOf(r).id)
 		})
 	}
 	t, err := s.turns.Await(r.Context(), turn.key)

@@ -299,7 +299,7 @@ func newRig(t *testing.T, with ...func(*Config)) *rig {
 	t.Helper()
 	r := &rig{turns: &fakeTurns{}, sessions: &fakeSessions{}, log: &bytes.Buffer{}}
 	c := Config{
-		Turns: r.turns, Sessions: r.sessions, Catalog: mode.Builtin(), Registry: registry(t),
+		Turns: r.turns, Sessions: r.sessions, Responses: fakeResponses{}, Catalog: mode.Builtin(), Registry: registry(t),
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, f := range with {
@@ -380,9 +380,21 @@ func (r *rig) serve(t *testing.T, req *http.Request) (a answer) {
 	return a
 }
 
+// openAIFault reads the answer as an error in OpenAI's form, nil when it is none.
+func (a answer) openAIFault() *OpenAIFault {
+	var e struct{ Error *OpenAIFault }
+	if a.Header().Get("Content-Type") != "application/json" || json.Unmarshal(a.Body.Bytes(), &e) != nil {
+		return nil
+	}
+	return e.Error
+}
+
 // problem reads the answer as a problem and checks what all of them have in common.
 func (a answer) problem(t *testing.T) Problem {
 	t.Helper()
+	if fault := a.openAIFault(); fault != nil {
+		return Problem{Status: a.Code, Detail: fault.Message, Code: agent.Kind(fault.Code)}
+	}
 	if got := a.Header().Get("Content-Type"); got != problemType {
 		t.Fatalf("Content-Type %q of a %d answer, want %q; body %s", got, a.Code, problemType, a.Body)
 	}

@@ -26,11 +26,11 @@ func OpenAPI() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return render(doc)
+	return renderDocument(doc)
 }
 
-// render writes the document for machines and for diffs.
-func render(doc *huma.OpenAPI) ([]byte, error) {
+// renderDocument writes the document for machines and for diffs.
+func renderDocument(doc *huma.OpenAPI) ([]byte, error) {
 	raw, err := json.Marshal(doc)
 	if err != nil {
 		return nil, fmt.Errorf("render the OpenAPI document: %w", err)
@@ -54,7 +54,7 @@ func document(table []route) (*huma.OpenAPI, error) {
 			Version: "v1",
 			License: &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
 			Description: "A mode-aware agent execution server. Every answer carries X-Request-Id, which takes over the request's own " +
-				"if that is 1 to 64 characters of [A-Za-z0-9_.-]. Every fault is a Problem. Request members may also be spelled as in the " +
+				"if that is 1 to 64 characters of [A-Za-z0-9_.-]. Every fault is a Problem, and under /v1/responses and /v1/models an error in OpenAI's form. Request members may also be spelled as in the " +
 				"specification (SessionId for sessionId), not both ways at once; null is the same as absent. " +
 				"Without authentication the server answers only to loopback names.",
 		},
@@ -99,6 +99,8 @@ func operation(reg huma.Registry, problem *huma.Schema, rt route) *huma.Operatio
 	for _, out := range rt.out {
 		r := response(op, out.status)
 		switch {
+		case out.media == "text/event-stream" && speaksOpenAI(rt.pattern):
+			r.Content[out.media] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
 		case out.media == "text/event-stream":
 			r.Content[out.media] = &huma.MediaType{Schema: eventStream()}
 		case out.media == "text/html":
@@ -112,8 +114,13 @@ func operation(reg huma.Registry, problem *huma.Schema, rt route) *huma.Operatio
 	}
 	for status, kinds := range faultsOf(rt) {
 		r := response(op, status)
-		r.Description = "Problem with code " + strings.Join(kinds, ", ") + "."
-		r.Content[problemType] = &huma.MediaType{Schema: problem}
+		if speaksOpenAI(rt.pattern) {
+			r.Description = "Error in OpenAI's form, for " + strings.Join(kinds, ", ") + "."
+			r.Content["application/json"] = &huma.MediaType{Schema: reg.Schema(reflect.TypeFor[OpenAIError](), true, "")}
+		} else {
+			r.Description = "Problem with code " + strings.Join(kinds, ", ") + "."
+			r.Content[problemType] = &huma.MediaType{Schema: problem}
+		}
 		switch status {
 		case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable:
 			r.Headers = map[string]*huma.Header{"Retry-After": {Description: "Seconds to wait before the request is sent again.", Schema: &huma.Schema{Type: huma.TypeInteger}}}
@@ -168,8 +175,13 @@ func oneOf(reg huma.Registry, values []any) *huma.Schema {
 
 func pathParameter(name string) *huma.Param {
 	s := idSchema()
-	if name == "key" {
+	switch name {
+	case "key":
 		s = modeKeySchema()
+	case "responseId":
+		s = &huma.Schema{Type: huma.TypeString, Pattern: `^resp_[A-Za-z0-9_-]+$`}
+	case "model":
+		s = &huma.Schema{Type: huma.TypeString, Description: "As /v1/models lists it; a slash in it is written %2F."}
 	}
 	return &huma.Param{Name: name, In: "path", Required: true, Schema: s}
 }
@@ -183,6 +195,20 @@ func parameter(name string) *huma.Param {
 			Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0), Maximum: new(float64(store.MaxLimit)), Default: store.DefaultLimit}}
 	case "after":
 		return &huma.Param{Name: name, In: "query", Description: "The sequence of the last event seen.", Schema: sequence}
+	case "stream":
+		return &huma.Param{Name: name, In: "query", Description: "Whether to follow the events.", Schema: &huma.Schema{Type: huma.TypeBoolean}}
+	case "starting_after":
+		return &huma.Param{Name: name, In: "query", Description: "The sequence_number of the last event seen.", Schema: sequence}
+	case "items.limit":
+		return &huma.Param{Name: "limit", In: "query", Description: "How many items to return.",
+			Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0), Maximum: new(100.0), Default: 20}}
+	case "items.after":
+		return &huma.Param{Name: "after", In: "query", Description: "The id of the last item of the page before.", Schema: &huma.Schema{Type: huma.TypeString}}
+	case "order":
+		return &huma.Param{Name: name, In: "query", Description: "The order of the items.", Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"asc", "desc"}, Default: "desc"}}
+	case "Idempotency-Key":
+		return &huma.Param{Name: name, In: "header", Description: "The same key with the same body is the same response. Without it every request is a turn of its own.",
+			Schema: &huma.Schema{Type: huma.TypeString, MaxLength: new(255)}}
 	case "Last-Event-ID":
 		return &huma.Param{Name: name, In: "header", Schema: sequence,
 			Description: "As after, and stronger than it: an EventSource sends it when it reconnects."}
@@ -202,7 +228,14 @@ var remarks = map[string]string{
 		"tool results are sent. 204 means that a turn at rest has no further events. A stream that ends without one of turn.completed, turn.waiting, " +
 		"turn.failed and turn.cancelled was cut: follow again from the last id.",
 	"cancelTurn": "The turn ends soon after, with state cancelled. A turn that is over stays as it is.",
-	"setMode":    "Same write path and same history as a change by the model. The mode that the session is in already changes nothing.",
+	"createResponse": "The body, the answer and the events are those of OpenAI's Responses API, whose documentation describes them. The model is a configured " +
+		"context (GET /v1/models). conversation names the session, and a new one is made without it; previous_response_id continues from the latest response. " +
+		"tools are functions that the client runs; the server's own run on the server and are not shown. metadata.mode is the first mode of a new session; " +
+		"otherwise the session's is used, and metadata.aptix_warning says so. What cannot be honoured is refused by name.",
+	"getResponse":    "With stream=true the events, from the one after starting_after on: the same bytes as at first.",
+	"deleteResponse": "A response whose conversation has others is refused with 409: their answers rest on it. DELETE /v1/sessions/{sessionId} erases the whole conversation.",
+	"cancelResponse": "Ends the turn. A response that has ended stays as it is.",
+	"setMode":        "Same write path and same history as a change by the model. The mode that the session is in already changes nothing.",
 }
 
 // operationsOf returns the operations of a document in the order of the table.

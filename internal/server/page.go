@@ -73,7 +73,7 @@ var readManual = sync.OnceValues(func() (*manual, error) {
 		return nil, err
 	}
 	m := &manual{}
-	if m.openAPI, err = render(doc); err != nil {
+	if m.openAPI, err = renderDocument(doc); err != nil {
 		return nil, err
 	}
 	if m.docs, err = docsPage(table, doc); err != nil {

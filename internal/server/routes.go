@@ -14,6 +14,8 @@ func routes() []route {
 	const (
 		session = "/v1/sessions/{sessionId}"
 		turn    = session + "/turns/{turnId}"
+
+		response = "/v1/responses/{responseId}"
 	)
 	return []route{
 		{"POST", "/v1/agent/execute", user, "execute", "Run a user turn, or go on with one after its tool calls", (*Server).execute,
@@ -53,6 +55,22 @@ func routes() []route {
 			nothing, gives(is(200, mode.Mode{})), missing},
 		{"GET", "/v1/tools", user, "listTools", "List the server's tools", (*Server).listTools,
 			pages, gives(is(200, List[Tool]{})), badQuery},
+
+		// The second door answers in OpenAI's forms, its faults too; see responses.go.
+		{"POST", "/v1/responses", user, "createResponse", "Run a turn for an OpenAI client, or go on with one", (*Server).createResponse,
+			openAI(), gives(is(200, anyJSON{}), eventBody), with(turnFaults, agent.KindUnknownMode)},
+		{"GET", response, user, "getResponse", "Read a response, or follow its events", (*Server).getResponse,
+			input{query: []string{"stream", "starting_after"}}, gives(is(200, anyJSON{}), eventBody), with(missing, badQuery...)},
+		{"DELETE", response, user, "deleteResponse", "Erase a response that is alone in its conversation", (*Server).deleteResponse,
+			nothing, gives(is(200, anyJSON{})), with(missing, agent.KindTurnConflict, agent.KindStorageFull)},
+		{"POST", response + "/cancel", user, "cancelResponse", "End a response", (*Server).cancelResponse,
+			nothing, gives(is(200, anyJSON{})), with(missing, agent.KindDraining, agent.KindStorageFull)},
+		{"GET", response + "/input_items", user, "listInputItems", "List what a response answers", (*Server).listInputItems,
+			input{query: []string{"items.limit", "order", "items.after"}}, gives(is(200, anyJSON{})), with(missing, badQuery...)},
+		{"GET", "/v1/models", user, "listModels", "List the configured contexts as models", (*Server).listModels,
+			nothing, gives(is(200, anyJSON{})), missing},
+		{"GET", "/v1/models/{model}", user, "getModel", "Read a model", (*Server).getModel,
+			nothing, gives(is(200, anyJSON{})), missing},
 
 		{"GET", "/livez", public, "live", "Whether the process runs", (*Server).live, nothing, gives(is(200, Health{})), nil},
 		{"GET", "/readyz", public, "ready", "Whether new turns are taken", (*Server).readiness, nothing, gives(is(200, Health{}), is(503, Health{})), nil},
@@ -131,6 +149,11 @@ var (
 	eventBody = output{status: http.StatusOK, media: "text/event-stream"}
 	htmlBody  = output{status: http.StatusOK, media: "text/html"}
 )
+
+// openAI is the input of the second door: a body in OpenAI's form.
+func openAI() input {
+	return input{bodies: []any{anyJSON{}}, header: []string{"Idempotency-Key"}}
+}
 
 func takes(bodies ...any) input    { return input{bodies: bodies} }
 func may(body any) input           { return input{bodies: []any{body}, optional: true} }

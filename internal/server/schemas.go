@@ -58,6 +58,7 @@ func finishSchemas(reg huma.Registry) error {
 		for _, f := range reflect.VisibleFields(t) {
 			if p := s.Properties[jsonName(f)]; p != nil {
 				constrain(p, f.Type, sets)
+				p.Nullable = f.Tag.Get("nullable") == "true"
 			}
 		}
 	}
@@ -90,7 +91,6 @@ func (s *schemas) property(schema, name string) *huma.Schema {
 
 // constrain narrows a property by its Go type. Arrays are never null here.
 func constrain(p *huma.Schema, t reflect.Type, sets map[reflect.Type][]any) {
-	p.Nullable = false
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}

@@ -74,7 +74,11 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	x.gone = w.err != nil || r.Context().Err() != nil && (x.err == nil || agent.KindOf(x.err) == agent.KindInternal)
 	half := x.err != nil && w.status != 0
 	if x.err != nil && !half && !x.gone {
-		writeProblem(w, x.err, x.id)
+		if speaksOpenAI(r.URL.Path) {
+			writeOpenAIError(w, x.err)
+		} else {
+			writeProblem(w, x.err, x.id)
+		}
 	}
 	s.logExchange(r, x, w.status, time.Since(start))
 	if half {

@@ -22,6 +22,8 @@ type Config struct {
 	Registry *tool.Registry
 	Log      *slog.Logger
 
+	// Responses is the door for clients of OpenAI's Responses API; nil keeps it shut.
+	Responses Responses
 	// Ready reports what keeps the server from serving, such as a store that does
 	// not answer; nil means that nothing can.
 	Ready func(context.Context) error
@@ -47,6 +49,7 @@ type Server struct {
 	sessions Sessions
 	catalog  *mode.Catalog
 	registry *tool.Registry
+	second   Responses
 	log      *slog.Logger
 	ready    func(context.Context) error
 	auth     Authenticator
@@ -74,7 +77,7 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{
 		turns: c.Turns, sessions: c.Sessions, catalog: c.Catalog, registry: c.Registry,
-		log: c.Log, ready: c.Ready, auth: c.Auth, limits: c.Limits,
+		second: c.Responses, log: c.Log, ready: c.Ready, auth: c.Auth, limits: c.Limits,
 		heartbeat:    or(c.Heartbeat, 15*time.Second),
 		writeTimeout: or(c.WriteTimeout, 30*time.Second),
 		bodyTimeout:  or(c.BodyTimeout, 30*time.Second),

@@ -29,15 +29,51 @@ var errNothingMore = errors.New("no further events")
 // feed is how many events may wait for one reader.
 const feed = 16
 
+// frame is one event in the form in which it goes over the wire.
+type frame struct {
+	data []byte
+	// ends tells that nothing follows, rests that a stream may rightly end here.
+	ends, rests bool
+}
+
 type fed struct {
-	event agent.Event
+	frame frame
 	err   error
+}
+
+// frames renders a turn's events.
+func frames(events iter.Seq2[agent.Event, error], requestID string) iter.Seq2[frame, error] {
+	return func(yield func(frame, error) bool) {
+		for e, err := range events {
+			var f frame
+			if err == nil {
+				f, err = turnFrame(e, requestID)
+			}
+			if !yield(f, err) {
+				return
+			}
+		}
+	}
+}
+
+func turnFrame(e agent.Event, requestID string) (frame, error) {
+	data := eventData{Event: e}
+	if e.Type == agent.EventTurnFailed {
+		p := problemOf(faultOf(e.Fault), requestID)
+		data.Problem = &p
+	}
+	body, err := marshal(data)
+	if err != nil {
+		return frame{}, fmt.Errorf("render event %d: %w", e.Sequence, err)
+	}
+	return frame{data: fmt.Appendf(nil, "event: %s\nid: %d\ndata: %s\n\n", e.Type, e.Sequence, body),
+		ends: e.Type.EndsTurn(), rests: e.Type.EndsDelivery()}, nil
 }
 
 // deliver writes a stream: the events, and a comment whenever it has been silent for
 // a heartbeat. An eager one sends its headers at once; otherwise they wait for the
 // first event, so that errNothingMore and a first error can still become a status.
-func (s *Server) deliver(w http.ResponseWriter, r *http.Request, eager bool, follow func(context.Context) iter.Seq2[agent.Event, error]) error {
+func (s *Server) deliver(w http.ResponseWriter, r *http.Request, eager bool, follow func(context.Context) iter.Seq2[frame, error]) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	events := feedFrom(ctx, follow)
 	defer func() {
@@ -46,7 +82,7 @@ func (s *Server) deliver(w http.ResponseWriter, r *http.Request, eager bool, fol
 		}
 	}()
 
-	out := &stream{w: w, rc: http.NewResponseController(w), requestID: exchangeOf(r).id}
+	out := &stream{w: w, rc: http.NewResponseController(w)}
 	if eager {
 		if err := out.flush(); err != nil {
 			return err
@@ -73,7 +109,7 @@ func (s *Server) deliver(w http.ResponseWriter, r *http.Request, eager bool, fol
 
 // feedFrom runs events in a goroutine that ends when they do or when ctx does; the
 // channel is closed then.
-func feedFrom(ctx context.Context, follow func(context.Context) iter.Seq2[agent.Event, error]) <-chan fed {
+func feedFrom(ctx context.Context, follow func(context.Context) iter.Seq2[frame, error]) <-chan fed {
 	out := make(chan fed, feed)
 	go func() {
 		defer close(out)
@@ -101,12 +137,12 @@ func feedFrom(ctx context.Context, follow func(context.Context) iter.Seq2[agent.
 
 // stream is the writing half of a delivery.
 type stream struct {
-	w         http.ResponseWriter
-	rc        *http.ResponseController
-	requestID string
-	buf       bytes.Buffer
-	begun     bool            // the headers are out
-	last      agent.EventType // of the last event, empty before the first
+	w     http.ResponseWriter
+	rc    *http.ResponseController
+	buf   bytes.Buffer
+	begun bool // the headers are out
+	any   bool // there was an event
+	rests bool // the last one may be the end
 }
 
 // batch writes the event at hand and those that are ready behind it, in one flush.
@@ -118,10 +154,9 @@ func (o *stream) batch(f fed, ok bool, more <-chan fed) (over bool, err error) {
 		if f.err != nil {
 			return true, o.fail(f.err)
 		}
-		if err := o.event(f.event); err != nil {
-			return true, err
-		}
-		if over = f.event.Type.EndsTurn(); over || n == feed {
+		o.buf.Write(f.frame.data)
+		o.any, o.rests = true, f.frame.rests
+		if over = f.frame.ends; over || n == feed {
 			return over, o.flush()
 		}
 		select {
@@ -136,9 +171,9 @@ func (o *stream) batch(f fed, ok bool, more <-chan fed) (over bool, err error) {
 // said how the delivery ended.
 func (o *stream) finish() error {
 	switch {
-	case o.last != "" && !o.last.EndsDelivery():
+	case o.any && !o.rests:
 		return o.fail(errCut)
-	case o.last == "" && !o.begun:
+	case !o.any && !o.begun:
 		return errNothingMore
 	}
 	return o.flush()
@@ -150,22 +185,6 @@ func (o *stream) fail(err error) error {
 		return err
 	}
 	return errors.Join(err, o.flush())
-}
-
-// event puts one event into the buffer.
-func (o *stream) event(e agent.Event) error {
-	data := eventData{Event: e}
-	if e.Type == agent.EventTurnFailed {
-		p := problemOf(faultOf(e.Fault), o.requestID)
-		data.Problem = &p
-	}
-	body, err := marshal(data)
-	if err != nil {
-		return fmt.Errorf("render event %d: %w", e.Sequence, err)
-	}
-	o.last = e.Type
-	fmt.Fprintf(&o.buf, "event: %s\nid: %d\ndata: %s\n\n", e.Type, e.Sequence, body)
-	return nil
 }
 
 // comment keeps the connection alive through proxies, and finds out whether the

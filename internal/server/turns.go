@@ -172,8 +172,8 @@ func (s *Server) followTurn(w http.ResponseWriter, r *http.Request) error {
 	// A turn at rest may have nothing left to show, which 204 says: an EventSource
 	// stops reconnecting then.
 	runs := t.State == agent.TurnAccepted || t.State == agent.TurnRunning
-	err = s.deliver(w, r, runs, func(ctx context.Context) iter.Seq2[agent.Event, error] {
-		return s.turns.Follow(ctx, key, after)
+	err = s.deliver(w, r, runs, func(ctx context.Context) iter.Seq2[frame, error] {
+		return frames(s.turns.Follow(ctx, key, after), exchangeOf(r).id)
 	})
 	if errors.Is(err, errNothingMore) {
 		w.WriteHeader(http.StatusNoContent)

@@ -30,7 +30,14 @@ type Response struct {
 	Incomplete string
 	// Failure makes the response a failed one, without output.
 	Failure *Failure
-	Echo    Echo
+	// Cancelled tells that somebody ended the response; it has no output then.
+	Cancelled bool
+	// CompletedAt is in Unix seconds; 0 leaves the member out.
+	CompletedAt int64
+	// Conversation is the id of the conversation it belongs to; empty leaves the
+	// member out.
+	Conversation string
+	Echo         Echo
 }
 
 // Failure is the error of a failed response.
@@ -53,6 +60,17 @@ type Echo struct {
 	Tools              json.RawMessage `json:"tools"`
 	ToolChoice         json.RawMessage `json:"tool_choice"`
 	MaxOutputTokens    *int64          `json:"max_output_tokens"`
+	ParallelToolCalls  *bool           `json:"parallel_tool_calls"`
+	// What follows is left out of the response when the request does not have it.
+	MaxToolCalls     json.RawMessage `json:"max_tool_calls,omitempty"`
+	TopLogprobs      json.RawMessage `json:"top_logprobs,omitempty"`
+	Text             json.RawMessage `json:"text,omitempty"`
+	Reasoning        json.RawMessage `json:"reasoning,omitempty"`
+	Truncation       json.RawMessage `json:"truncation,omitempty"`
+	ServiceTier      json.RawMessage `json:"service_tier,omitempty"`
+	User             json.RawMessage `json:"user,omitempty"`
+	SafetyIdentifier json.RawMessage `json:"safety_identifier,omitempty"`
+	PromptCacheKey   json.RawMessage `json:"prompt_cache_key,omitempty"`
 }
 
 // Streams reports whether the request asked for events.
@@ -96,6 +114,7 @@ const (
 	completed  = "completed"
 	incomplete = "incomplete"
 	failed     = "failed"
+	cancelled  = "cancelled"
 )
 
 // JSON returns the response resource. It fails only on a Raw item or a member of
@@ -104,8 +123,15 @@ func (r Response) JSON() ([]byte, error) {
 	return encode(r.document(r.status()))
 }
 
+// InProgress returns the response resource as it stands before it has ended.
+func (r Response) InProgress() ([]byte, error) {
+	return encode(r.document(inProgress))
+}
+
 func (r Response) status() string {
 	switch {
+	case r.Cancelled:
+		return cancelled
 	case r.Failure != nil:
 		return failed
 	case r.Incomplete != "":
@@ -129,6 +155,7 @@ type document struct {
 	Object             string             `json:"object"`
 	CreatedAt          int64              `json:"created_at"`
 	Status             string             `json:"status"`
+	CompletedAt        int64              `json:"completed_at,omitempty"`
 	Error              *Failure           `json:"error"`
 	IncompleteDetails  *incompleteDetails `json:"incomplete_details"`
 	Instructions       json.RawMessage    `json:"instructions"`
@@ -144,6 +171,20 @@ type document struct {
 	TopP               float64            `json:"top_p"`
 	Usage              *usage             `json:"usage,omitempty"`
 	Metadata           json.RawMessage    `json:"metadata"`
+	Conversation       *conversation      `json:"conversation,omitempty"`
+	MaxToolCalls       json.RawMessage    `json:"max_tool_calls,omitempty"`
+	TopLogprobs        json.RawMessage    `json:"top_logprobs,omitempty"`
+	Text               json.RawMessage    `json:"text,omitempty"`
+	Reasoning          json.RawMessage    `json:"reasoning,omitempty"`
+	Truncation         json.RawMessage    `json:"truncation,omitempty"`
+	ServiceTier        json.RawMessage    `json:"service_tier,omitempty"`
+	User               json.RawMessage    `json:"user,omitempty"`
+	SafetyIdentifier   json.RawMessage    `json:"safety_identifier,omitempty"`
+	PromptCacheKey     json.RawMessage    `json:"prompt_cache_key,omitempty"`
+}
+
+type conversation struct {
+	ID string `json:"id"`
 }
 
 type incompleteDetails struct {
@@ -176,6 +217,14 @@ func (r Response) document(status string) document {
 		Instructions: or(e.Instructions, "null"), MaxOutputTokens: e.MaxOutputTokens, Model: e.Model,
 		Output: []any{}, ParallelToolCalls: true, PreviousResponseID: e.PreviousResponseID, Store: e.Stored(),
 		Temperature: 1, ToolChoice: or(e.ToolChoice, `"auto"`), Tools: or(e.Tools, "[]"), TopP: 1, Metadata: or(e.Metadata, "{}"),
+		MaxToolCalls: e.MaxToolCalls, TopLogprobs: e.TopLogprobs, Text: e.Text, Reasoning: e.Reasoning, Truncation: e.Truncation,
+		ServiceTier: e.ServiceTier, User: e.User, SafetyIdentifier: e.SafetyIdentifier, PromptCacheKey: e.PromptCacheKey,
+	}
+	if r.Conversation != "" {
+		out.Conversation = &conversation{ID: r.Conversation}
+	}
+	if e.ParallelToolCalls != nil {
+		out.ParallelToolCalls = *e.ParallelToolCalls
 	}
 	if e.Temperature != nil {
 		out.Temperature = *e.Temperature
@@ -187,9 +236,10 @@ func (r Response) document(status string) document {
 		return out
 	}
 	out.Error = r.Failure
-	if status == failed {
+	if status == failed || status == cancelled {
 		return out
 	}
+	out.CompletedAt = r.CompletedAt
 	if status == incomplete {
 		out.IncompleteDetails = &incompleteDetails{Reason: r.Incomplete}
 	}

@@ -37,14 +37,25 @@ func (r Response) Events() ([]Event, error) {
 			item.stream(s, i, r.itemStatus(i))
 		}
 	}
-	s.response("response."+r.status(), r.document(r.status()))
+	s.end(r)
 	return s.events, s.err
 }
 
 // stream gathers events and numbers them.
 type stream struct {
 	events []Event
+	next   int // the number of the next event
 	err    error
+}
+
+// end adds the event that says how the response ended. The API has none for one that
+// was cancelled; what it has for an answer that stops early carries that status.
+func (s *stream) end(r Response) {
+	kind := r.status()
+	if kind == cancelled {
+		kind = incomplete
+	}
+	s.response("response."+kind, r.document(r.status()))
 }
 
 // event is the JSON form of every event; members that are not its own are absent.
@@ -69,12 +80,13 @@ func (s *stream) add(e event) {
 	if s.err != nil {
 		return
 	}
-	e.Sequence = len(s.events)
+	e.Sequence = s.next
 	data, err := encode(e)
 	if err != nil {
 		s.err = err
 		return
 	}
+	s.next++
 	s.events = append(s.events, Event{Type: e.Type, Data: data})
 }
 
@@ -129,8 +141,7 @@ func (m Message) resource(status string) any {
 }
 
 func (m Message) stream(s *stream, index int, status string) {
-	empty := messageItem{ID: m.ID, Type: "message", Status: inProgress, Role: "assistant", Content: []any{}}
-	s.add(event{Type: "response.output_item.added", OutputIndex: &index, Item: empty})
+	m.open(s, index)
 	if m.Refusal != "" {
 		m.streamRefusal(s, index)
 	} else {
@@ -139,13 +150,26 @@ func (m Message) stream(s *stream, index int, status string) {
 	s.add(event{Type: "response.output_item.done", OutputIndex: &index, Item: m.resource(status)})
 }
 
+func (m Message) open(s *stream, index int) {
+	empty := messageItem{ID: m.ID, Type: "message", Status: inProgress, Role: "assistant", Content: []any{}}
+	s.add(event{Type: "response.output_item.added", OutputIndex: &index, Item: empty})
+}
+
 func (m Message) streamText(s *stream, index int) {
-	whole := strings.Join(m.Deltas, "")
-	none := []any{}
 	s.add(m.part("response.content_part.added", index, event{Part: text("")}))
 	for _, d := range m.Deltas {
-		s.add(m.part(EventTextDelta, index, event{Delta: &d, Logprobs: &none}))
+		m.delta(s, index, d)
 	}
+	m.closeText(s, index)
+}
+
+func (m Message) delta(s *stream, index int, d string) {
+	s.add(m.part(EventTextDelta, index, event{Delta: &d, Logprobs: &[]any{}}))
+}
+
+func (m Message) closeText(s *stream, index int) {
+	whole := strings.Join(m.Deltas, "")
+	none := []any{}
 	s.add(m.part("response.output_text.done", index, event{Text: &whole, Logprobs: &none}))
 	s.add(m.part("response.content_part.done", index, event{Part: text(whole)}))
 }
