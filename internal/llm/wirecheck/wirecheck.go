@@ -1,6 +1,7 @@
 // Package wirecheck judges the body of a model request by two yardsticks that are
 // not ours: OpenAI's published schema of the Responses API and the types of its Go
-// client. It is support for tests only: nothing that runs in production imports it,
+// client; and responses and their events, where we are the one who answers, by the
+// schema. It is support for tests only: nothing that runs in production imports it,
 // and llmtest puts every request that a test sends through it.
 //
 // The schema is not part of this repository. It is looked for beside the checkout,
@@ -52,13 +53,21 @@ func Check(t testing.TB, body []byte) {
 
 // Available reports whether the schema was found, so that Validate can judge.
 func Available() bool {
-	_, err := schema()
+	_, err := requestSchema()
 	return err == nil
 }
 
 // Validate reports how body breaks OpenAI's schema of a request, ErrNoSchema when
 // there is no schema to tell.
-func Validate(body []byte) error {
+func Validate(body []byte) error { return validate(requestSchema, body) }
+
+// ValidateResponse is Validate for a response resource.
+func ValidateResponse(body []byte) error { return validate(responseSchema, body) }
+
+// ValidateEvent is Validate for the data of an event of a stream.
+func ValidateEvent(data []byte) error { return validate(eventSchema, data) }
+
+func validate(schema func() (*jsonschema.Schema, error), body []byte) error {
 	s, err := schema()
 	if err != nil {
 		return err
@@ -170,18 +179,26 @@ func missing(at string, want, got any) error {
 	return fmt.Errorf("openai-go reads %v at %q where %v was written", got, at, want)
 }
 
-// schema compiles the schema once for all tests of a process: it is large.
-var schema = sync.OnceValues(func() (*jsonschema.Schema, error) {
-	path, err := find()
-	if err != nil {
-		return nil, err
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, ErrNoSchema
-	}
-	return compile(data)
-})
+// The schemas, each compiled once for all tests of a process: they are large.
+var (
+	requestSchema  = load("CreateResponse")
+	responseSchema = load("Response")
+	eventSchema    = load("ResponseStreamEvent")
+)
+
+func load(component string) func() (*jsonschema.Schema, error) {
+	return sync.OnceValues(func() (*jsonschema.Schema, error) {
+		path, err := find()
+		if err != nil {
+			return nil, err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, ErrNoSchema
+		}
+		return compile(data, component)
+	})
+}
 
 // find walks up from the working directory, which go test sets to the folder of the
 // package, to the one with go.mod.
@@ -202,7 +219,7 @@ func find() (string, error) {
 	}
 }
 
-func compile(data []byte) (*jsonschema.Schema, error) {
+func compile(data []byte, component string) (*jsonschema.Schema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("read OpenAI's schema: %w", err)
@@ -217,7 +234,7 @@ func compile(data []byte) (*jsonschema.Schema, error) {
 	if err := c.AddResource(url, doc); err != nil {
 		return nil, fmt.Errorf("add OpenAI's schema: %w", err)
 	}
-	s, err := c.Compile(url + "#/components/schemas/CreateResponse")
+	s, err := c.Compile(url + "#/components/schemas/" + component)
 	if err != nil {
 		return nil, fmt.Errorf("compile OpenAI's schema: %w", err)
 	}
