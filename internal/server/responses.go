@@ -99,14 +99,14 @@ func responseFrames(events iter.Seq2[render.Event, error]) iter.Seq2[frame, erro
 
 func (s *Server) getResponse(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	switch q.Get("stream") {
-	case "", "false":
+	stream, err := s.streamAsked(w, r)
+	switch {
+	case err != nil:
+		return err
+	case !stream:
 		return s.answerResponse(w, r, func(door Responses, id string) (json.RawMessage, error) {
 			return door.Get(r.Context(), callerOf(r), id)
 		})
-	case "true":
-	default:
-		return agent.Errorf(agent.KindInvalidRequest, "stream is true or false.")
 	}
 	door, err := s.door()
 	if err != nil {
@@ -125,6 +125,31 @@ func (s *Server) getResponse(w http.ResponseWriter, r *http.Request) error {
 		return writeBody(w, http.StatusOK, "text/event-stream", nil)
 	}
 	return s.followResponse(w, r, door, r.PathValue("responseId"), after)
+}
+
+// streamAsked reports whether a GET is for events. OpenAI's Go client says so in a body
+// instead of the query; starting_after makes no sense without.
+func (s *Server) streamAsked(w http.ResponseWriter, r *http.Request) (bool, error) {
+	q := r.URL.Query()
+	switch text := q.Get("stream"); {
+	case text == "true", text == "" && q.Has("starting_after"):
+		return true, nil
+	case text == "false", text == "" && r.ContentLength == 0:
+		return false, nil
+	case text != "":
+		return false, agent.Errorf(agent.KindInvalidRequest, "stream is true or false.")
+	}
+	body, err := s.readBody(w, r)
+	if err != nil {
+		return false, err
+	}
+	var in struct {
+		Stream bool `json:"stream"`
+	}
+	if err := json.Unmarshal(body, &in); err != nil {
+		return false, agent.Errorf(agent.KindInvalidRequest, "The body of this GET cannot be read. Leave it out, and send stream=true in the query.")
+	}
+	return in.Stream, nil
 }
 
 func (s *Server) deleteResponse(w http.ResponseWriter, r *http.Request) error {
