@@ -1,6 +1,7 @@
 package wirecheck_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/aptixhq/aptix/internal/llm/wirecheck"
@@ -56,3 +57,29 @@ func TestDecode_RefusesWhatTheClientCannotRead(t *testing.T) {
 		})
 	}
 }
+
+func TestValidate_AnswersAreJudged(t *testing.T) {
+	if !wirecheck.Available() {
+		t.Skip("WARNING:", wirecheck.ErrNoSchema)
+	}
+	for _, tt := range []struct {
+		name     string
+		validate func([]byte) error
+		body     string
+		ok       bool
+	}{
+		{"empty response", wirecheck.ValidateResponse, `{}`, false},
+		{"status that is none", wirecheck.ValidateResponse, strings.Replace(aResponse, "completed", "done", 1), false},
+		{"response", wirecheck.ValidateResponse, aResponse, true},
+		{"event of no kind", wirecheck.ValidateEvent, `{"type":"response.text","sequence_number":1}`, false},
+		{"event without its number", wirecheck.ValidateEvent, `{"type":"response.completed","response":` + aResponse + `}`, false},
+		{"event", wirecheck.ValidateEvent, `{"type":"response.completed","sequence_number":1,"response":` + aResponse + `}`, true},
+	} {
+		if err := tt.validate([]byte(tt.body)); (err == nil) != tt.ok {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
+const aResponse = `{"id":"resp_1","object":"response","created_at":1,"status":"completed","error":null,"incomplete_details":null,"instructions":null,` +
+	`"model":"m","tools":[],"output":[],"parallel_tool_calls":true,"metadata":{},"tool_choice":"auto","temperature":1,"top_p":1}`
