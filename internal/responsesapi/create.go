@@ -169,11 +169,30 @@ func (d *Door) open(ctx context.Context, by agent.Caller, r request, idempotency
 			return responseID{}, refuse("previous_response_id", codePreviousNotFound, "The conversation has gone on since this response. Continue from its latest completed response; branching off an earlier one is not available.")
 		}
 		return responseID{}, about("", err)
+	case agent.KindTurnInProgress:
+		return responseID{}, d.busy(ctx, by, x.SessionID, err)
 	}
 	if err != nil {
 		return responseID{}, err
 	}
 	return responseID{key.Session, key.Turn, 1}, nil
+}
+
+// busy says what a busy session waits for, when that is its client.
+func (d *Door) busy(ctx context.Context, by agent.Caller, id agent.SessionID, busy error) error {
+	turn, err := d.latest(ctx, by, id)
+	if err != nil || turn == nil || turn.State != agent.TurnWaiting {
+		return busy
+	}
+	steps, err := d.turns.Steps(ctx, turn.Key)
+	if err != nil {
+		return busy
+	}
+	n := deliveries(steps)
+	if calls := callsOf(steps, n); len(calls) > 0 {
+		return refuse("input", codeNoToolOutput, "No tool output found for function call %s, which the response %s asked for.", calls[0].ID, responseID{id, turn.Key.Turn, n})
+	}
+	return busy
 }
 
 // checkTurn holds the turn against the contract, which knows the bounds of files and

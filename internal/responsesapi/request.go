@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/llm/render"
 	"github.com/aptixhq/aptix/internal/tool"
 )
 
@@ -90,6 +91,8 @@ func (d *Door) decode(body []byte) (request, error) {
 			return r, refuse(name, codeUnsupported, "Unsupported parameter: '%s' is not available on this server.", name)
 		case !strings.ContainsRune(p.kinds, rune(value.Kind())):
 			return r, refuse(name, "invalid_type", "'%s' does not have the type that the API documents.", name)
+		case p.use == echoed && len(value) > maxEchoed:
+			return r, refuse(name, codeInvalidValue, "'%s' is longer than the %d bytes that are taken.", name, maxEchoed)
 		case p.use == echoed:
 			r.echo[name] = value
 		}
@@ -104,9 +107,31 @@ func (d *Door) decode(body []byte) (request, error) {
 	if err := d.readTools(&r, members["tools"]); err != nil {
 		return r, err
 	}
+	if err := r.checkEcho(); err != nil {
+		return r, err
+	}
 	var err error
 	r.input, err = readInput(members["input"])
 	return r, err
+}
+
+// maxEchoed bounds a parameter that is only repeated, since every event that holds the
+// response repeats it.
+const maxEchoed = 16 << 10
+
+// checkEcho refuses what the response could not repeat, such as a count with a
+// fraction, before anything rests on it.
+func (r *request) checkEcho() error {
+	for _, name := range slices.Sorted(maps.Keys(r.echo)) {
+		one, err := jsonv2.Marshal(map[string]jsontext.Value{name: r.echo[name]})
+		if err == nil {
+			err = jsonv2.Unmarshal(one, new(render.Echo))
+		}
+		if err != nil {
+			return refuse(name, "invalid_type", "'%s' does not have the type that the API documents.", name)
+		}
+	}
+	return nil
 }
 
 func (r *request) readModel(m map[string]jsontext.Value) error {

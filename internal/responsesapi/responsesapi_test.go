@@ -88,9 +88,9 @@ func changeMode(to string) llmtest.Reply {
 
 func TestCreate_PlainText(t *testing.T) {
 	r := newRig(t, llmtest.Reply{Text: "Hello there."})
-	got := r.new(responses.ResponseNewParams{Model: "default", Input: text("Hi"), Temperature: openai.Float(0.5), User: openai.String("u1"),
+	got := r.new(responses.ResponseNewParams{Model: "default", Input: text("Hi"), Temperature: openai.Float(0.5), SafetyIdentifier: openai.String("u1"),
 		Metadata: map[string]string{"ticket": "42"}})
-	if got.OutputText() != "Hello there." || got.Status != "completed" || got.Model != "default" || got.Temperature != 0.5 || got.User != "u1" {
+	if got.OutputText() != "Hello there." || got.Status != "completed" || got.Model != "default" || got.Temperature != 0.5 || got.SafetyIdentifier != "u1" {
 		t.Errorf("got %s", got.RawJSON())
 	}
 	if diff := cmp.Diff(map[string]string(got.Metadata), map[string]string{"ticket": "42", "mode": "general"}); diff != "" {
@@ -355,6 +355,7 @@ func TestCreate_InstructionsOfAFollowUp(t *testing.T) {
 	r := newRig(t, llmtest.Reply{Text: "one"}, llmtest.Reply{Calls: []llmtest.Call{{ID: "call_a", Name: "get_weather"}}}, llmtest.Reply{Text: "two"}, llmtest.Reply{Text: "three"})
 	one := r.new(responses.ResponseNewParams{Model: "default", Input: text("1")})
 	two := r.new(responses.ResponseNewParams{Input: text("2"), PreviousResponseID: openai.String(one.ID), Instructions: openai.String("Rhyme."), Tools: []responses.ToolUnionParam{weather}})
+	r.restart() // the journal knows them
 	three := r.new(responses.ResponseNewParams{Input: outputs(output("call_a", "x")), PreviousResponseID: openai.String(two.ID)})
 	r.new(responses.ResponseNewParams{Input: text("3"), PreviousResponseID: openai.String(three.ID)})
 	for i, want := range []bool{false, true, true, false} {
@@ -501,6 +502,9 @@ func TestCreate_Refusals(t *testing.T) {
 		{"unknown model", `{"model":"gpt-9","input":"x"}`, 404, "model", "model_not_found"},
 		{"unknown parameter", `{"model":"default","input":"x","colour":"red"}`, 400, "colour", "unknown_parameter"},
 		{"wrong type", `{"model":"default","input":"x","temperature":"hot"}`, 400, "temperature", "invalid_type"},
+		{"half a token", `{"model":"default","input":"x","max_output_tokens":1.5}`, 400, "max_output_tokens", "invalid_type"},
+		{"endless echo", `{"model":"default","input":"x","user":"` + strings.Repeat("u", 20<<10) + `"}`, 400, "user", "invalid_value"},
+		{"message while it waits", `{"model":"default","input":"x","conversation":"` + waiting.Conversation.ID + `"}`, 400, "input", "tool_output_mismatch"},
 		{"background", `{"model":"default","input":"x","background":true}`, 400, "background", "unsupported_parameter"},
 		{"prompt", `{"model":"default","input":"x","prompt":{"id":"p"}}`, 400, "prompt", "unsupported_parameter"},
 		{"JSON schema", `{"model":"default","input":"x","text":{"format":{"type":"json_schema","name":"n","schema":{}}}}`, 400, "text.format", "unsupported_parameter"},

@@ -12,8 +12,9 @@ import (
 // projector turns a delivery's turn events into response events, one by one. It holds
 // nothing but what the events before said, so the same journal gives the same stream.
 type projector struct {
-	v    delivery
-	live render.Live
+	v     delivery
+	live  render.Live
+	shown int // bytes of text
 }
 
 func (p *projector) begin() ([]render.Event, error) {
@@ -29,6 +30,7 @@ func (p *projector) begin() ([]render.Event, error) {
 func (p *projector) step(e agent.Event) ([]render.Event, error) {
 	switch e.Type {
 	case agent.EventTextDelta:
+		p.shown += len(e.Text)
 		return p.live.Text(e.Text, func(index int) string { return fmt.Sprintf("msg_%s_%d", p.v.id.itemTag(), index) })
 	case agent.EventModelRequest:
 		return p.live.Close()
@@ -95,8 +97,15 @@ func (d *Door) Follow(ctx context.Context, by agent.Caller, id string, after int
 				continue
 			}
 			// The journal has the end before anybody sees it.
-			if p.v, err = d.read(ctx, by, id); err == nil && p.v.end() == nil {
+			p.v, err = d.read(ctx, by, id)
+			switch {
+			case err != nil:
+			case p.v.end() == nil:
 				err = fmt.Errorf("response %s has ended and its journal does not say how", id)
+			case p.shown != p.v.textBytes():
+				// The turn was broken off and taken up again: some of what this reader
+				// has seen did not happen. It is cut, and finds the truth when it resumes.
+				err = fmt.Errorf("response %s was taken up again, and the stream does not fit its journal", id)
 			}
 			if err != nil {
 				yield(render.Event{}, err)
@@ -106,6 +115,17 @@ func (d *Door) Follow(ctx context.Context, by agent.Caller, id string, after int
 			return
 		}
 	}
+}
+
+// textBytes counts the text that the delivery has in the journal.
+func (v delivery) textBytes() int {
+	n := 0
+	for _, s := range v.steps {
+		for _, e := range s.Events(v.key) {
+			n += len(e.Text)
+		}
+	}
+	return n
 }
 
 // resource is the response as it stands: what its stream has said so far.
