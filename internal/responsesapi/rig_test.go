@@ -103,13 +103,24 @@ func (r *rig) start() {
 		option.WithHTTPClient(&http.Client{Transport: r.judge}))
 }
 
-// stop ends the server, and waits until all that the client received is judged.
+// stop ends the server when its turns have ended.
 func (r *rig) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	r.stopWithin(ctx)
+}
+
+// kill stops the server under its turns.
+func (r *rig) kill() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	r.stopWithin(ctx)
+}
+
+func (r *rig) stopWithin(ctx context.Context) {
 	if r.web == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
 	err := r.pipeline.Drain(ctx)
 	r.web.CloseClientConnections()
 	r.web.Close()
