@@ -14,6 +14,7 @@ import (
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/llm/llmtest"
+	"github.com/aptixhq/aptix/internal/prove"
 	"github.com/aptixhq/aptix/internal/responsesapi"
 )
 
@@ -152,5 +153,57 @@ func TestRestart_TheResponseGoesOn(t *testing.T) {
 		if got, want := strings.Contains(string(request), "Rhyme."), i > 0; got != want {
 			t.Errorf("model call %d has the instructions: %v, want %v", i+1, got, want)
 		}
+	}
+}
+
+// instructions and tool_choice are the turn's SystemPrompt and ToolChoiceName, and the
+// canonical request has them as AGN-003 says: with the first call of a conversation the
+// one, with the first call of each turn the other.
+func TestCreate_CanonicalRequest(t *testing.T) {
+	prove.Rule(t, "AGN003-4.2-a", "AGN003-4.2-b", "AGN003-4.2-c", "AGN003-6.2-a", "AGN003-6.2-b")
+	r := newRig(t, llmtest.Reply{Text: "one"}, llmtest.Reply{Text: "two"}, llmtest.Reply{Text: "three"})
+	choice := responses.ResponseNewParamsToolChoiceUnion{OfFunctionTool: &responses.ToolChoiceFunctionParam{Name: "get_weather"}}
+	one := r.new(responses.ResponseNewParams{Model: "default", Input: text("1"), Instructions: openai.String("Be brief."), Tools: []responses.ToolUnionParam{weather}, ToolChoice: choice})
+	two := r.new(responses.ResponseNewParams{Input: text("2"), PreviousResponseID: openai.String(one.ID), Instructions: openai.String("Rhyme.")})
+	three := r.new(responses.ResponseNewParams{Model: "default", Input: text("3"), Instructions: openai.String("  ")})
+	type canonical struct {
+		Input []struct {
+			Role    string
+			Content []struct{ Text string }
+		}
+		ToolChoice *struct{ Type, Name string } `json:"tool_choice"`
+	}
+	var got []canonical
+	for _, resp := range []*responses.Response{one, two, three} {
+		turns, _, err := r.pipeline.Turns(t.Context(), local, agent.SessionID(resp.Conversation.ID), storePage)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := turns[0].Key
+		if resp == two {
+			key = turns[1].Key
+		}
+		calls, err := r.pipeline.Requests(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c canonical
+		if err := json.Unmarshal([]byte(calls[0].Canonical), &c); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, c)
+	}
+	first, followUp, blank := got[0], got[1], got[2]
+	if first.Input[0].Role != "system" || first.Input[0].Content[0].Text != "You are Aptix." || first.Input[0].Content[1].Text != "Be brief." {
+		t.Errorf("the system message is %+v", first.Input[0])
+	}
+	if c := first.ToolChoice; c == nil || c.Type != "tool" || c.Name != "get_weather" {
+		t.Errorf("the tool choice is %+v", c)
+	}
+	if len(followUp.Input) != 1 || followUp.Input[0].Role != "user" || followUp.ToolChoice != nil {
+		t.Errorf("the follow-up is %+v", followUp)
+	}
+	if s := blank.Input[0]; s.Role != "system" || strings.TrimSpace(s.Content[1].Text) == "" {
+		t.Errorf("blank instructions are in the system message: %+v", s)
 	}
 }

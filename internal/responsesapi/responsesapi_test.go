@@ -163,7 +163,6 @@ func TestStream_Text(t *testing.T) {
 // A streamed conversation with tools of both sides: the server's run on the server,
 // the client's come back to it, and the change of the mode is told.
 func TestStream_ConversationWithTools(t *testing.T) {
-	prove.Rule(t, "AGN011-3.3-g")
 	r := newRig(t,
 		changeMode("ddr_authoring"),
 		llmtest.Reply{Text: "Let me look.", Calls: []llmtest.Call{{ID: "call_a", Name: "get_weather", Arguments: `{"city":"Oslo"}`}, {ID: "call_b", Name: "get_weather", Arguments: `{"city":"Rome"}`}}},

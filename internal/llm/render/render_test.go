@@ -262,3 +262,39 @@ func loosen(node any) {
 		}
 	}
 }
+
+// A response that is shown while it is made has the very events of the one that is
+// made already.
+func TestLive_IsTheStreamOfTheWhole(t *testing.T) {
+	for name, r := range answers() {
+		want, err := r.Events()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var live render.Live
+		var got []render.Event
+		add := func(events []render.Event, err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, events...)
+		}
+		skip := r.Incomplete != "" // the provider's business; a turn has no such end
+		add(live.Begin(r))
+		for _, item := range r.Output {
+			m, ok := item.(render.Message)
+			if !ok || m.Refusal != "" || len(m.Deltas) == 0 {
+				add(live.Add(item))
+				continue
+			}
+			for _, d := range m.Deltas {
+				add(live.Text(d, func(int) string { return m.ID }))
+			}
+			add(live.Close())
+		}
+		add(live.End(r))
+		if diff := cmp.Diff(got, want); diff != "" && !skip {
+			t.Errorf("%s: -got +want\n%s", name, diff)
+		}
+	}
+}
