@@ -48,6 +48,8 @@ type follower struct {
 	last int64
 	// lastType is that event's type.
 	lastType EventType
+	// resumed is the sequence of the last turn.resumed delivered.
+	resumed int64
 }
 
 // errStop tells that the stream is finished: it had its last event, or its reader left.
@@ -139,6 +141,13 @@ func (c *Client) connection(ctx context.Context, f *follower, yield func(Event, 
 			e.Sequence, _ = strconv.ParseInt(m.id, 10, 64)
 		}
 		switch {
+		case e.Type == EventTurnResumed && e.Sequence > f.resumed:
+			// Text that was shown and then lost with its process: its sequence numbers
+			// are given again from here on.
+			if f.last = min(f.last, e.Sequence-1); f.last != e.Sequence-1 {
+				return fmt.Errorf("%w: event %d came after event %d", ErrConnectionLost, e.Sequence, f.last)
+			}
+			f.resumed = e.Sequence
 		case f.last > 0 && e.Sequence <= f.last:
 			continue // seen before
 		case f.last > 0 && e.Sequence != f.last+1:

@@ -83,6 +83,19 @@ func TestStream_WholeTurn(t *testing.T) {
 	}
 }
 
+// The server died over text that it had shown: the numbers of that text are given
+// again, and the reader is told so once.
+func TestStream_GoesBackToTurnResumed(t *testing.T) {
+	c, _ := serve(t,
+		then(sse(1, "turn.started", "model.request", `text.delta "text":"lost"`, `text.delta "text":" too"`), drop),
+		then(sse(3, `turn.resumed "replaceFrom":3`, `text.delta "text":"kept"`), drop),
+		sse(3, `turn.resumed "replaceFrom":3`, `text.delta "text":"kept"`, completed),
+	)
+	got, err := collect(c.Stream(t.Context(), hello))
+	want(t, got, err, "1 turn.started", "2 model.request", "3 text.delta lost", "4 text.delta  too",
+		"3 turn.resumed", "4 text.delta kept", "5 turn.completed")
+}
+
 func TestStream_ResumesAfterTheLastEvent(t *testing.T) {
 	c, f := serve(t,
 		then(sse(1, "turn.started", `text.delta "text":"a"`), drop), // cut off
