@@ -12,20 +12,34 @@ import (
 // then live, without gap or repeat. It ends after the event that ends the turn, or
 // after a turn.waiting that nothing follows yet; with ctx; or with an error when the
 // server stops under the turn.
+//
+// Text is shown before it is journalled, so a process that dies in it takes the
+// numbers of the text along, and they are given again. A reader that may have seen
+// such text is sent back to the turn.resumed that voids it.
 func (p *Pipeline) Follow(ctx context.Context, key agent.TurnKey, after int64) iter.Seq2[agent.Event, error] {
 	return func(yield func(agent.Event, error) bool) {
-		rests := false // as far as the turn's row says
+		rests := false   // as far as the turn's row says
+		told := int64(0) // the last turn.resumed that the reader got here
+		show := func(e agent.Event) bool {
+			if after = e.Sequence; e.Type == agent.EventTurnResumed {
+				told = after
+			}
+			return yield(e, nil)
+		}
 		for {
 			// The live log is looked up before the journal is read: what is in
 			// neither has not happened yet.
 			log, live := p.Hub.Follow(key)
 			over := false // as far as the journal says
-			if !live || after+1 < log.First() {
+			// A log that begins with the turn, or where the reader stands, is all that
+			// is needed.
+			if !live || log.First() > 1 && log.First() != after+1 {
 				steps, err := p.Store.Steps(ctx, key)
 				if err != nil {
 					yield(agent.Event{}, fmt.Errorf("read journal of turn %s: %w", key, err))
 					return
 				}
+				after = standing(steps, after, told)
 				for _, s := range steps {
 					if s.Kind == agent.StepContinued {
 						over = false // it shows nothing, and goes on from a turn.waiting
@@ -35,13 +49,9 @@ func (p *Pipeline) Follow(ctx context.Context, key agent.TurnKey, after int64) i
 							break
 						}
 						over = e.Type.EndsDelivery()
-						if e.Sequence <= after {
-							continue
-						}
-						if !yield(e, nil) {
+						if e.Sequence > after && !show(e) {
 							return
 						}
-						after = e.Sequence
 					}
 				}
 			}
@@ -62,16 +72,24 @@ func (p *Pipeline) Follow(ctx context.Context, key agent.TurnKey, after int64) i
 					yield(agent.Event{}, err)
 					return
 				}
-				if !yield(e, nil) {
-					return
-				}
-				after = e.Sequence
-				if e.Type.EndsDelivery() {
+				if !show(e) || e.Type.EndsDelivery() {
 					return
 				}
 			}
 		}
 	}
+}
+
+// standing returns the sequence up to which what a reader has seen still stands: all
+// of it, or what was before the first turn.resumed that came over a model call. One
+// that the reader was told of sends nobody back twice.
+func standing(steps []agent.Step, after, told int64) int64 {
+	for i, s := range steps {
+		if s.Kind == agent.StepResumed && i > 0 && steps[i-1].Kind == agent.StepAsked && told < s.FirstEvent && s.FirstEvent <= after {
+			return s.FirstEvent - 1
+		}
+	}
+	return after
 }
 
 // rest reports whether the turn is at rest; its journal then has the event that says

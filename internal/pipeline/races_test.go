@@ -209,6 +209,29 @@ func TestCancel_AfterTheAnswer(t *testing.T) {
 	}
 }
 
+// What still runs of an erased session, or of another organisation's, does not make a
+// session busy.
+func TestExecute_OnlyTheSessionsOwnTurnsCount(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	r := newRig(t, withModel(t, llmtest.Reply{Text: "Old.", Block: release}, llmtest.Reply{Text: "Theirs."}, llmtest.Reply{Text: "New."}))
+	r.submit(userTurn("s1", "t1", "Hello"))
+	if err := r.provider.Await(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	key, _, err := r.pipeline.Submit(t.Context(), agent.Caller{Org: "globex", User: "eve"}, userTurn("s1", "t1", "Hello"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.await(key)
+	if err := r.sessions.Delete(t.Context(), caller, "s1"); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.answer(r.await(r.submit(userTurn("s1", "t2", "Hello")))).PrimaryOutputText; got != "New." {
+		t.Errorf("answer %q", got)
+	}
+}
+
 // What breaks a turn off decides how it ends, also when the store is the first to
 // notice and gives its own error.
 func TestBrokenOff_WhileTheStoreIsBusy(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -165,6 +166,105 @@ func TestResume_IsFollowedLive(t *testing.T) {
 	}
 	if diff := cmp.Diff(seen, []string{"turn.started", "model.request", "turn.resumed", "text.delta", "turn.completed"}); diff != "" {
 		t.Errorf("-got +want\n%s", diff)
+	}
+}
+
+// Text that was shown and never journalled took numbers that the resumed turn gives
+// again. Whoever may have seen it is told by turn.resumed, and gets all that follows.
+func TestResume_ReaderIsAheadOfTheJournal(t *testing.T) {
+	never, release := make(chan struct{}), make(chan struct{})
+	defer close(never)
+	r := newRig(t, withModel(t, llmtest.Reply{Deltas: []string{"a", "b", "c", "d", "e"}, Block: never, BlockAfter: 8},
+		llmtest.Reply{Text: "Short.", Block: release}))
+	yes := true
+	u := userTurn("s1", "t1", "Hello")
+	u.Stream = &yes
+	key := r.submit(u)
+	ahead := int64(0)
+	for e, err := range r.pipeline.Follow(t.Context(), key, 0) {
+		if err != nil {
+			break
+		}
+		if ahead = e.Sequence; e.Text == "d" {
+			r.drainAtOnce()
+		}
+	}
+	if ahead != 6 { // started, request, four pieces
+		t.Fatalf("the reader has seen %d events, want 6", ahead)
+	}
+	r.restart()
+	follow := func(after int64) (got []string) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		for e, err := range r.pipeline.Follow(ctx, key, after) {
+			if err != nil {
+				t.Errorf("after %d: %v", after, err)
+			}
+			if got = append(got, string(e.Type)); e.Type == agent.EventTurnResumed && after == ahead && e.ReplaceFrom != 3 {
+				t.Errorf("text is void from %d on, want 3", e.ReplaceFrom)
+			}
+		}
+		return got
+	}
+	all := []string{"turn.started", "model.request", "turn.resumed", "text.delta", "turn.completed"}
+	want := map[int64][]string{0: all, 1: all[1:], 2: all[2:], 3: all[2:], 4: all[2:], 5: all[2:], 6: all[2:]}
+	var readers sync.WaitGroup
+	for after, want := range want { // while it runs
+		readers.Go(func() {
+			if diff := cmp.Diff(follow(after), want); diff != "" {
+				t.Errorf("live after %d: -got +want\n%s", after, diff)
+			}
+		})
+	}
+	close(release)
+	readers.Wait()
+	turn := r.await(key)
+	r.journal(turn)
+	for after, want := range want { // and when it is over
+		if diff := cmp.Diff(follow(after), want); diff != "" {
+			t.Errorf("after %d: -got +want\n%s", after, diff)
+		}
+	}
+}
+
+// Over anything but a model call nothing was shown that is not in the journal, and no
+// reader is sent back.
+func TestResume_OverAToolRepeatsNothing(t *testing.T) {
+	type none struct{}
+	started, once := make(chan struct{}), sync.Once{}
+	slow, err := tool.New(tool.Definition{Name: "slow", Description: "d", Usage: "u"}, func(ctx context.Context, _ *tool.ExecutionContext, _ none) (string, error) {
+		once.Do(func() { close(started) })
+		<-ctx.Done()
+		return "", ctx.Err()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, withModel(t, llmtest.Reply{Calls: []llmtest.Call{{ID: "c1", Name: "slow", Arguments: "{}"}}}, llmtest.Reply{Text: "Over."}),
+		func(r *rig) { r.extra, r.catalog = []tool.Tool{slow}, toolCatalog(t, "slow") })
+	key := r.submit(userTurn("s1", "t1", "Run it"))
+	<-started
+	r.drainAtOnce()
+	r.restart()
+	r.await(key)
+	var all []int64
+	for e, err := range r.pipeline.Follow(t.Context(), key, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, e.Sequence)
+	}
+	for cut := range all {
+		var rest []int64
+		for e, err := range r.pipeline.Follow(t.Context(), key, int64(cut)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			rest = append(rest, e.Sequence)
+		}
+		if diff := cmp.Diff(rest, all[cut:]); diff != "" {
+			t.Errorf("after %d: -got +want\n%s", cut, diff)
+		}
 	}
 }
 
