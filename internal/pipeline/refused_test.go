@@ -27,7 +27,7 @@ func TestCallsThatCannotRun_FailTheTurnUnlessTheModelLearns(t *testing.T) {
 	unknown := llmtest.Call{Name: "rm_rf", Arguments: `{}`}
 	unfit := llmtest.Call{Name: tool.ListModes, Arguments: `{"includeExamples":"sometimes"}`}
 	broken := llmtest.Call{Name: tool.ListModes, Arguments: `{"includeEx`}
-	large := llmtest.Call{Name: tool.ListModes, Arguments: `{"x":"` + strings.Repeat("y", 10<<20) + `"}`}
+	large := llmtest.Call{Name: tool.ListModes, Arguments: `{"x":"` + strings.Repeat("y", 1<<20) + `"}`}
 	good := llmtest.Call{Name: tool.ListModes, Arguments: `{}`}
 	one := func(c ...llmtest.Call) []llmtest.Call { return c }
 	for name, tc := range map[string]struct {
@@ -36,7 +36,7 @@ func TestCallsThatCannotRun_FailTheTurnUnlessTheModelLearns(t *testing.T) {
 	}{
 		"three times":            {[][]llmtest.Call{one(unknown), one(unfit), one(broken)}, true},
 		"several at once":        {[][]llmtest.Call{one(unknown, unfit), one(unknown, unknown), one(broken, unfit)}, true},
-		"10 MB of arguments":     {[][]llmtest.Call{one(large)}, false},
+		"1 MB of arguments":     {[][]llmtest.Call{one(large)}, false},
 		"two times":              {[][]llmtest.Call{one(unknown), one(unfit)}, false},
 		"a good one among them":  {[][]llmtest.Call{one(unknown), one(unfit, good), one(broken), one(unknown)}, false},
 		"a good one in between":  {[][]llmtest.Call{one(unknown), one(unfit), one(good), one(broken), one(unknown)}, false},
