@@ -36,7 +36,7 @@ func TestCallsThatCannotRun_FailTheTurnUnlessTheModelLearns(t *testing.T) {
 	}{
 		"three times":            {[][]llmtest.Call{one(unknown), one(unfit), one(broken)}, true},
 		"several at once":        {[][]llmtest.Call{one(unknown, unfit), one(unknown, unknown), one(broken, unfit)}, true},
-		"1 MB of arguments":     {[][]llmtest.Call{one(large)}, false},
+		"1 MB of arguments":      {[][]llmtest.Call{one(large)}, false},
 		"two times":              {[][]llmtest.Call{one(unknown), one(unfit)}, false},
 		"a good one among them":  {[][]llmtest.Call{one(unknown), one(unfit, good), one(broken), one(unknown)}, false},
 		"a good one in between":  {[][]llmtest.Call{one(unknown), one(unfit), one(good), one(broken), one(unknown)}, false},
