@@ -20,9 +20,10 @@ import (
 // different with every provider (decision 29).
 type StatusError struct {
 	Status int
-	// Code and Param are the provider's own, empty when it gave none.
-	Code  string
-	Param string
+	// Code, Param and Message are the provider's own, empty when it gave none.
+	Code    string
+	Param   string
+	Message string
 }
 
 // Error renders the status and the code.
@@ -103,7 +104,7 @@ func (c *Client) refused(resp *http.Response, body io.Reader) error {
 	if passing(resp.StatusCode) {
 		fault.RetryAfter = retryAfter(resp.Header, time.Now())
 	}
-	return fault.Because(&StatusError{Status: resp.StatusCode, Code: c.clean(string(pe.Code)), Param: c.clean(string(pe.Param))})
+	return fault.Because(&StatusError{Status: resp.StatusCode, Code: c.clean(string(pe.Code)), Param: c.clean(string(pe.Param)), Message: c.clean(string(pe.Message))})
 }
 
 // parseError reads an error object, or the bare string that some send instead.

@@ -70,7 +70,7 @@ func TestRefused_KeepsCodeAndParamForPrograms(t *testing.T) {
 	if !errors.As(err, &s) {
 		t.Fatalf("got %v, want a StatusError", err)
 	}
-	want(t, *s, llm.StatusError{Status: 400, Code: "previous_response_not_found", Param: "previous_response_id"})
+	want(t, *s, llm.StatusError{Status: 400, Code: "previous_response_not_found", Param: "previous_response_id", Message: "gone"})
 	want(t, s.Error(), "status 400, code previous_response_not_found")
 	want(t, (&llm.StatusError{Status: 500}).Error(), "status 500")
 }

@@ -51,6 +51,7 @@ type item struct {
 const (
 	itemMessage      = "message"
 	itemFunctionCall = "function_call"
+	itemReasoning    = "reasoning"
 )
 
 // Calls returns the function calls among output items, in their order.

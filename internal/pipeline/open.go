@@ -272,11 +272,21 @@ func (p *Pipeline) turn(ctx context.Context, by agent.Caller, s agent.Session, t
 		return reasoner.Turn{}, agent.Errorf(agent.KindUnknownContext,
 			"The session is pinned to the conversation context %q of %q, which is no longer configured. Restore it, or start a new session.", s.ConversationContext, s.AgentContext)
 	}
+	recall := func(ctx context.Context) ([]json.RawMessage, error) {
+		if s.LastResponseID == "" {
+			return nil, nil
+		}
+		items, err := p.Store.Transcript(ctx, t.Key.Org, t.Key.Session, t.Ordinal)
+		if err != nil {
+			return nil, fmt.Errorf("read transcript of session %s: %w", s.ID, err)
+		}
+		return items, nil
+	}
 	var transcript []json.RawMessage
-	if !p.Chain && s.LastResponseID != "" {
+	if !p.Chain {
 		var err error
-		if transcript, err = p.Store.Transcript(ctx, t.Key.Org, t.Key.Session, t.Ordinal); err != nil {
-			return reasoner.Turn{}, fmt.Errorf("read transcript of session %s: %w", s.ID, err)
+		if transcript, err = recall(ctx); err != nil {
+			return reasoner.Turn{}, err
 		}
 	}
 	return reasoner.Turn{
@@ -285,7 +295,7 @@ func (p *Pipeline) turn(ctx context.Context, by agent.Caller, s agent.Session, t
 			Mode: t.Mode, SystemPrompt: s.SystemPrompt, ResponseContinuationID: s.LastResponseID, ToolsJSON: string(tools.JSON),
 		},
 		Context: c, Tools: tools, SolutionContext: s.SolutionContext, Stream: t.Stream,
-		Chain: p.Chain, Transcript: transcript,
+		Chain: p.Chain, Transcript: transcript, Recall: recall,
 	}, nil
 }
 

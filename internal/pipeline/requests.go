@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
@@ -58,6 +59,7 @@ func (p *Pipeline) Requests(ctx context.Context, key agent.TurnKey) ([]ModelCall
 	}
 	var calls []ModelCall
 	var earlier []json.RawMessage // the replayed transcript: earlier turns, then this one
+	var asked []json.RawMessage   // the new items of the request that waits for its answer
 	loaded := false
 	for _, s := range steps {
 		switch s.Kind {
@@ -72,7 +74,7 @@ func (p *Pipeline) Requests(ctx context.Context, key agent.TurnKey) ([]ModelCall
 			}
 			items := a.NewItems
 			if a.Replayed > 0 {
-				items = append(append([]json.RawMessage{}, earlier...), a.NewItems...)
+				items = slices.Concat(llm.Replayable(earlier), a.NewItems)
 			}
 			wire := llm.Assemble(a.WireHead, items, a.WireTail)
 			if prompt.SHA256(wire) != a.WireSHA256 {
@@ -80,14 +82,15 @@ func (p *Pipeline) Requests(ctx context.Context, key agent.TurnKey) ([]ModelCall
 			}
 			calls = append(calls, ModelCall{N: a.Call, Canonical: a.Canonical, CanonicalSHA256: a.CanonicalSHA256,
 				Wire: string(wire), WireSHA256: a.WireSHA256, At: s.At})
-			earlier = append(earlier, a.NewItems...)
+			asked = a.NewItems // one that the provider refused is not part of what follows
 		case agent.StepAnswered:
 			if len(calls) == 0 {
 				return nil, fmt.Errorf("step %d of turn %s answers a request that is not in the journal", s.N, key)
 			}
 			usage := s.Answered.Usage
 			calls[len(calls)-1].Usage = &usage
-			earlier = append(earlier, s.Answered.Items...)
+			earlier = slices.Concat(earlier, asked, s.Answered.Items)
+			asked = nil
 		}
 	}
 	return calls, nil

@@ -144,7 +144,7 @@ func (r *run) hold(s agent.Step) {
 
 // build makes the next request and journals it before it is sent.
 func (r *run) build(ctx context.Context) error {
-	if r.modelCalls >= r.limits.ModelCalls {
+	if r.answers >= r.limits.ModelCalls {
 		return agent.Errorf(agent.KindLimitReached,
 			"The turn used its budget of %d model calls without reaching an answer. Ask for less at once, or raise limits.modelCalls.", r.limits.ModelCalls)
 	}
@@ -161,7 +161,10 @@ func (r *run) ask(ctx context.Context) error {
 	sent := r.asked
 	var history []json.RawMessage
 	if sent.Replayed > 0 {
-		history = append(append(history, r.turn.Transcript...), r.items[:len(r.items)-len(sent.NewItems)]...)
+		var err error
+		if history, err = r.history(ctx, sent); err != nil {
+			return err
+		}
 	}
 	body := llm.Assemble(sent.WireHead, append(history, sent.NewItems...), sent.WireTail)
 	if prompt.SHA256(body) != sent.WireSHA256 {
@@ -172,6 +175,9 @@ func (r *run) ask(ctx context.Context) error {
 	shown := 0
 	for ev, err := range r.model.Ask(ctx, body, r.turn.Stream != nil && *r.turn.Stream) {
 		if err != nil {
+			if id := llm.PreviousResponseID(sent.WireHead, sent.WireTail); llm.Forgotten(err, id) {
+				return r.remind(ctx, sent, id, err)
+			}
 			return err
 		}
 		if ev.Delta != "" {

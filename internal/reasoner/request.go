@@ -2,6 +2,7 @@ package reasoner
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/llm"
@@ -26,9 +27,9 @@ func (r *Reasoner) request(t Turn, s *state) Request {
 		Tools:           toolSchemas(t.Tools.JSON),
 		Chain:           t.Chain,
 		OmitTemperature: t.Context.OmitTemperature, EncryptedReasoning: t.Context.EncryptedReasoning,
-		FirstCall: s.modelCalls == 0,
+		FirstCall: s.answers == 0,
 	}
-	if s.modelCalls > 0 {
+	if s.answers > 0 {
 		l1.Instruction, l1.Artifacts, l1.Images = "", nil, nil
 		l1.ResponseContinuationID = s.responseID
 		lane.ToolOutputs = s.lastResults()
@@ -37,10 +38,10 @@ func (r *Reasoner) request(t Turn, s *state) Request {
 		lane.Artifacts, lane.Images = l1.Artifacts, l1.Images
 	}
 	if !t.Chain {
-		lane.History = append(append([]json.RawMessage{}, t.Transcript...), s.items...)
+		lane.History = llm.Replayable(slices.Concat(t.Transcript, s.items))
 	}
 	in := prompt.Input{Context: t.Context, Request: l1, Stream: t.Stream, ToolUsageMetadataBlock: t.Tools.Usage()}
-	if s.modelCalls == 0 {
+	if s.answers == 0 {
 		in.RAGContextBlock = t.RAGContextBlock
 	}
 	canonical := prompt.Build(in)

@@ -13,7 +13,8 @@ import (
 type state struct {
 	mode       agent.ModeKey // request.Mode, follows a change at once
 	asked      *agent.Asked  // sent or to be sent, not answered yet
-	modelCalls int
+	modelCalls int           // the number of the last request
+	answers    int           // the responses so far
 	responseID string
 	// items are this turn's transcript: what was sent anew and what came back.
 	items []json.RawMessage
@@ -39,12 +40,16 @@ func newState(mode agent.ModeKey) *state {
 func (s *state) apply(step agent.Step) {
 	switch step.Kind {
 	case agent.StepAsked:
+		if s.asked != nil { // the provider refused it, and this one stands in its place
+			s.items = s.items[:len(s.items)-len(s.asked.NewItems)]
+		}
 		s.asked = step.Asked
 		s.modelCalls = step.Asked.Call
 		s.items = append(s.items, step.Asked.NewItems...)
 	case agent.StepAnswered:
 		a := step.Answered
 		s.asked = nil
+		s.answers++
 		s.responseID = a.ResponseID
 		s.refusals.answered(len(s.calls))
 		s.items = append(s.items, a.Items...)
@@ -78,7 +83,7 @@ func (s *state) apply(step agent.Step) {
 }
 
 // answered reports whether the model's last response is the end of the turn.
-func (s *state) answered() bool { return s.modelCalls > 0 && s.asked == nil && len(s.calls) == 0 }
+func (s *state) answered() bool { return s.answers > 0 && s.asked == nil && len(s.calls) == 0 }
 
 // open returns the calls of the last response that have no result yet, in the
 // model's order.

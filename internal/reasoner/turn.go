@@ -1,6 +1,7 @@
 package reasoner
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 
@@ -32,6 +33,8 @@ type Turn struct {
 	Chain bool
 	// Transcript are the items of the session's earlier turns; unused when Chain.
 	Transcript []json.RawMessage
+	// Recall reads them when Chain and the provider has forgotten them after all.
+	Recall func(context.Context) ([]json.RawMessage, error)
 }
 
 // Outcome is where the loop stopped: with an answer, or with client tool calls.

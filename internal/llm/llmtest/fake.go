@@ -29,6 +29,7 @@ type Fake struct {
 	next      int
 	otherwise func(request []byte) Reply
 	requests  [][]byte
+	heard     [][]json.RawMessage
 	arrived   chan struct{} // closed, and replaced, when a request arrives
 	errs      []error
 	report    func(error)
@@ -76,6 +77,14 @@ func (f *Fake) Requests() [][]byte {
 	return slices.Clone(f.requests)
 }
 
+// Heard returns, for each request that was not refused, the whole conversation that
+// stood before the model: what it remembered and what the request brought.
+func (f *Fake) Heard() [][]json.RawMessage {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.heard)
+}
+
 // Left returns how many replies of the script were not asked for.
 func (f *Fake) Left() int {
 	f.mu.Lock()
@@ -106,6 +115,7 @@ func (f *Fake) Forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	clear(f.memory.stored)
+	clear(f.memory.reasons)
 }
 
 // Otherwise sets what answers once the script has run out, by the request. Then
@@ -191,7 +201,10 @@ func (f *Fake) arrive(body []byte, in input, wrong error) arrival {
 	if wrong != nil {
 		return a
 	}
-	if a.refused = f.memory.judge(in); a.refused == nil && f.next < len(f.script) {
+	if a.refused = f.memory.judge(in); a.refused == nil {
+		f.heard = append(f.heard, f.memory.heard(in))
+	}
+	if a.refused == nil && f.next < len(f.script) {
 		a.reply = &f.script[f.next]
 		f.next++
 	}
@@ -223,11 +236,14 @@ func (f *Fake) respond(reply Reply, in input, body []byte) (render.Response, err
 	var made struct {
 		Output []item `json:"output"`
 	}
-	if err := json.Unmarshal(whole, &made); err != nil {
+	var raw struct {
+		Output []json.RawMessage `json:"output"`
+	}
+	if err := errors.Join(json.Unmarshal(whole, &made), json.Unmarshal(whole, &raw)); err != nil {
 		return resp, fmt.Errorf("read the fake's own response: %w", err)
 	}
 	if resp.Failure == nil {
-		f.memory.learn(resp.ID, in, made.Output)
+		f.memory.learn(resp.ID, in, made.Output, raw.Output)
 	}
 	return resp, nil
 }

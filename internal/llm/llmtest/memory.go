@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/aptixhq/aptix/internal/llm/render"
 )
@@ -20,7 +21,8 @@ type memory struct {
 // exchange is one stored response with what led to it.
 type exchange struct {
 	previous string
-	items    []item // of the input, then of the output
+	items    []item            // of the input, then of the output
+	raw      []json.RawMessage // the same, byte for byte
 }
 
 // item is what the memory looks at in an input or an output item.
@@ -35,6 +37,15 @@ type item struct {
 type input struct {
 	render.Echo
 	Input json.RawMessage `json:"input"`
+}
+
+// raw returns the input items byte for byte.
+func (in input) raw() []json.RawMessage {
+	var items []json.RawMessage
+	if err := json.Unmarshal(in.Input, &items); err != nil {
+		return nil // a plain text
+	}
+	return items
 }
 
 // items returns the input items; an input that is a plain text has none that matter.
@@ -102,6 +113,19 @@ func (m *memory) chain(previous *string) ([]item, *refusal) {
 	return out, nil
 }
 
+// heard returns all items that stand before the model: those of the responses that the
+// request continues, then its own.
+func (m *memory) heard(in input) []json.RawMessage {
+	var links [][]json.RawMessage
+	for id := deref(in.PreviousResponseID); id != ""; {
+		e := m.stored[id]
+		links = append(links, e.raw)
+		id = e.previous
+	}
+	slices.Reverse(links)
+	return append(slices.Concat(links...), in.raw()...)
+}
+
 // calls demands that every call has its one output, after it.
 func calls(chain, items []item) *refusal {
 	open := map[string]bool{} // call id → still without output
@@ -164,7 +188,7 @@ func (it item) made() bool {
 }
 
 // learn remembers a response that was given.
-func (m *memory) learn(id string, in input, output []item) {
+func (m *memory) learn(id string, in input, output []item, raw []json.RawMessage) {
 	reason := ""
 	for _, it := range output {
 		if it.Type == "reasoning" {
@@ -174,7 +198,7 @@ func (m *memory) learn(id string, in input, output []item) {
 		}
 	}
 	if in.Stored() {
-		m.stored[id] = exchange{previous: deref(in.PreviousResponseID), items: append(in.items(), output...)}
+		m.stored[id] = exchange{previous: deref(in.PreviousResponseID), items: append(in.items(), output...), raw: append(in.raw(), raw...)}
 	}
 }
 
