@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
+
+	"github.com/aptixhq/aptix/internal/agent"
 )
 
 // Forgotten reports whether the provider turned a request down because of the
@@ -51,28 +54,81 @@ func Unchained(head, previousResponseID string) string {
 	return strings.Replace(head, `"previous_response_id":`+string(encode(previousResponseID))+",", "", 1)
 }
 
-// Replayable returns the items of a transcript that can be sent again. All can, byte
-// for byte, but for reasoning of which only a reference into the provider's memory was
-// handed out: where the transcript is replayed there is no such memory.
-func Replayable(transcript []json.RawMessage) []json.RawMessage {
+// Replay returns the items of a transcript as they are sent again before the items
+// that a request adds, byte for byte but for what would make the provider refuse them
+// all:
+//
+//   - Reasoning of which only a reference into the provider's memory was handed out is
+//     left out: where the transcript is replayed there is no such memory.
+//   - A call without its output, as a damaged journal may have it, gets one that says
+//     so. An output without its call is left out.
+//
+// It is a pure function, so that a request can be put together again.
+func Replay(transcript, added []json.RawMessage) []json.RawMessage {
 	out := make([]json.RawMessage, 0, len(transcript))
+	var open []string // calls without an output so far, in their order
 	for _, raw := range transcript {
-		if !reference(raw) {
-			out = append(out, raw)
+		switch i, kind := replayed(raw); {
+		case kind == itemReasoning && i.Encrypted == "" && len(i.Content) == 0:
+			continue
+		case kind == itemFunctionCall:
+			open = append(open, i.CallID)
+		case kind == itemFunctionOutput:
+			n := slices.Index(open, i.CallID)
+			if n < 0 {
+				continue
+			}
+			open = slices.Delete(open, n, n+1)
+		}
+		out = append(out, raw)
+	}
+	if len(open) == 0 {
+		return out
+	}
+	answered := map[string]bool{}
+	for _, raw := range added {
+		if i, kind := replayed(raw); kind == itemFunctionOutput {
+			answered[i.CallID] = true
+		}
+	}
+	lost := slices.DeleteFunc(open, func(id string) bool { return answered[id] })
+	return closeCalls(out, lost)
+}
+
+// closeCalls puts an output behind each of the calls.
+func closeCalls(items []json.RawMessage, calls []string) []json.RawMessage {
+	if len(calls) == 0 {
+		return items
+	}
+	var out []json.RawMessage
+	for _, raw := range items {
+		out = append(out, raw)
+		if i, kind := replayed(raw); kind == itemFunctionCall && slices.Contains(calls, i.CallID) {
+			out = append(out, encode(functionOutput{Type: itemFunctionOutput, CallID: i.CallID,
+				Output: output(agent.ToolResult{Err: "The outcome of this call is unknown: its result was lost."})}))
 		}
 	}
 	return out
 }
 
-// reference reports whether an item is reasoning without any content of its own.
-func reference(raw json.RawMessage) bool {
-	// The word is looked for first: most items are not worth parsing.
-	if !bytes.Contains(raw, []byte(itemReasoning)) || typeOf(raw) != itemReasoning {
-		return false
+// replayedItem is what decides whether an item is sent again.
+type replayedItem struct {
+	CallID    string            `json:"call_id"`
+	Encrypted string            `json:"encrypted_content"`
+	Content   []json.RawMessage `json:"content"`
+}
+
+// replayed reads an item, whose kind is empty when it is sent again in any case.
+func replayed(raw json.RawMessage) (i replayedItem, kind string) {
+	// The words are looked for first: most items are not worth parsing.
+	if !bytes.Contains(raw, []byte(itemReasoning)) && !bytes.Contains(raw, []byte(itemFunctionCall)) {
+		return i, ""
 	}
-	var r struct {
-		Encrypted string            `json:"encrypted_content"`
-		Content   []json.RawMessage `json:"content"`
+	switch kind = typeOf(raw); kind {
+	case itemReasoning, itemFunctionCall, itemFunctionOutput:
+		if json.Unmarshal(raw, &i) == nil {
+			return i, kind
+		}
 	}
-	return json.Unmarshal(raw, &r) == nil && r.Encrypted == "" && len(r.Content) == 0
+	return replayedItem{}, ""
 }

@@ -2,7 +2,6 @@ package llm_test
 
 import (
 	"encoding/json"
-	"slices"
 	"testing"
 
 	"github.com/aptixhq/aptix/internal/llm"
@@ -32,13 +31,39 @@ func TestUnchained_TakesOneMember(t *testing.T) {
 	want(t, after, before)
 }
 
-func TestReplayable_LeavesOutReferences(t *testing.T) {
-	kept := []json.RawMessage{
-		json.RawMessage(`{"type":"message","role":"user","content":[{"type":"input_text","text":"\"type\":\"reasoning\""}]}`),
-		json.RawMessage(`{ "type" : "reasoning","id":"rs_1","summary":[],"encrypted_content":"x"}`),
-		json.RawMessage(`{"type":"reasoning","id":"rs_2","summary":[],"content":[{"type":"reasoning_text","text":"so"}]}`),
-		json.RawMessage(`{"type":"function_call","call_id":"c","name":"reasoning","arguments":"{}"}`),
+func TestReplay(t *testing.T) {
+	raw := func(texts ...string) []json.RawMessage {
+		var out []json.RawMessage
+		for _, text := range texts {
+			out = append(out, json.RawMessage(text))
+		}
+		return out
 	}
-	reference := json.RawMessage(`{"type":"reasoning","id":"rs_3","summary":[{"type":"summary_text","text":"so"}],"encrypted_content":null}`)
-	want(t, llm.Replayable(slices.Insert(slices.Clone(kept), 2, reference)), kept)
+	const (
+		user      = `{"type":"message","role":"user","content":[{"type":"input_text","text":"\"type\":\"reasoning\" function_call"}]}`
+		encrypted = `{ "type" : "reasoning","id":"rs_1","summary":[],"encrypted_content":"x"}`
+		open      = `{"type":"reasoning","id":"rs_2","summary":[],"content":[{"type":"reasoning_text","text":"so"}]}`
+		reference = `{"type":"reasoning","id":"rs_3","summary":[{"type":"summary_text","text":"so"}],"encrypted_content":null}`
+		call1     = `{"type":"function_call","call_id":"c1","name":"reasoning","arguments":"{}"}`
+		call2     = `{"type":"function_call","call_id":"c2","name":"f","arguments":"{}"}`
+		out1      = `{"type":"function_call_output","call_id":"c1","output":"1"}`
+		out2      = `{"type":"function_call_output","call_id":"c2","output":"2"}`
+		lost1     = `{"type":"function_call_output","call_id":"c1","output":"{\"error\":\"The outcome of this call is unknown: its result was lost.\"}"}`
+	)
+	for _, tt := range []struct {
+		name                    string
+		transcript, added, want []json.RawMessage
+	}{
+		{"everything as it was", raw(user, encrypted, open, call1, call2, out2, out1), raw(user), raw(user, encrypted, open, call1, call2, out2, out1)},
+		{"a reference", raw(user, reference, call1, out1), nil, raw(user, call1, out1)},
+		{"calls that the request answers", raw(user, call1, call2), raw(out1, out2, user), raw(user, call1, call2)},
+		{"a lost output", raw(user, call1, call2, out2), raw(user), raw(user, call1, lost1, call2, out2)},
+		{"a lost output beside one that comes", raw(call1, call2), raw(out2), raw(call1, lost1, call2)},
+		{"an output without its call", raw(user, out1), raw(user), raw(user)},
+		{"an output before its call", raw(out1, call1), raw(out1), raw(call1)},
+		{"an output twice", raw(call1, out1, out1), nil, raw(call1, out1)},
+		{"not JSON", raw(`"function_call`, user), nil, raw(`"function_call`, user)},
+	} {
+		t.Run(tt.name, func(t *testing.T) { want(t, llm.Replay(tt.transcript, tt.added), tt.want) })
+	}
 }

@@ -49,9 +49,10 @@ type item struct {
 }
 
 const (
-	itemMessage      = "message"
-	itemFunctionCall = "function_call"
-	itemReasoning    = "reasoning"
+	itemMessage        = "message"
+	itemFunctionCall   = "function_call"
+	itemFunctionOutput = "function_call_output"
+	itemReasoning      = "reasoning"
 )
 
 // Calls returns the function calls among output items, in their order.

@@ -26,8 +26,8 @@ type Lane struct {
 	// Artifacts are the turn's files; the binary ones are attached, the others
 	// stand in the canonical text.
 	Artifacts []agent.Artifact
-	// History is the transcript so far. It is sent unless the request chains to a
-	// previous response (decision 29).
+	// History is the transcript so far. It is sent, as Replay returns it, unless the
+	// request chains to a previous response (decision 29).
 	History []json.RawMessage
 	// Chain lets the provider remember the conversation (decision 29).
 	Chain bool
@@ -148,7 +148,8 @@ func BuildWire(c prompt.Canonical, l Lane) Wire {
 	}
 	const tail = "]}"
 	head, _ := bytes.CutSuffix(encode(r), []byte(tail))
-	return Wire{Head: string(head), New: items(c, l), Tail: tail, History: history}
+	added := items(c, l)
+	return Wire{Head: string(head), New: added, Tail: tail, History: Replay(history, added)}
 }
 
 // items are the input items that this call adds: the system message, the results of
@@ -169,7 +170,7 @@ func items(c prompt.Canonical, l Lane) []json.RawMessage {
 		}
 	}
 	for _, r := range l.ToolOutputs {
-		out = append(out, encode(functionOutput{Type: "function_call_output", CallID: string(r.CallID), Output: output(r)}))
+		out = append(out, encode(functionOutput{Type: itemFunctionOutput, CallID: string(r.CallID), Output: output(r)}))
 	}
 	return append(out, user...)
 }

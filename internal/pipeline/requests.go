@@ -74,7 +74,7 @@ func (p *Pipeline) Requests(ctx context.Context, key agent.TurnKey) ([]ModelCall
 			}
 			items := a.NewItems
 			if a.Replayed > 0 {
-				items = slices.Concat(llm.Replayable(earlier), a.NewItems)
+				items = slices.Concat(llm.Replay(earlier, a.NewItems), a.NewItems)
 			}
 			wire := llm.Assemble(a.WireHead, items, a.WireTail)
 			if prompt.SHA256(wire) != a.WireSHA256 {

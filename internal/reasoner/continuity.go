@@ -38,5 +38,5 @@ func (r *run) history(ctx context.Context, sent *agent.Asked) ([]json.RawMessage
 			return nil, fmt.Errorf("recall the transcript for turn %s: %w", r.turn.Key, err)
 		}
 	}
-	return llm.Replayable(slices.Concat(r.turn.Transcript, r.items[:len(r.items)-len(sent.NewItems)])), nil
+	return llm.Replay(slices.Concat(r.turn.Transcript, r.items[:len(r.items)-len(sent.NewItems)]), sent.NewItems), nil
 }

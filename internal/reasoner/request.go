@@ -38,7 +38,7 @@ func (r *Reasoner) request(t Turn, s *state) Request {
 		lane.Artifacts, lane.Images = l1.Artifacts, l1.Images
 	}
 	if !t.Chain {
-		lane.History = llm.Replayable(slices.Concat(t.Transcript, s.items))
+		lane.History = slices.Concat(t.Transcript, s.items)
 	}
 	in := prompt.Input{Context: t.Context, Request: l1, Stream: t.Stream, ToolUsageMetadataBlock: t.Tools.Usage()}
 	if s.answers == 0 {
