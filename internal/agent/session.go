@@ -108,4 +108,12 @@ type ConversationContext struct {
 	// reasoning in a form that can be given back (decision 29). Models that do not
 	// reason, and most other servers, refuse the question.
 	EncryptedReasoning bool
+	// OmitStore and OmitToolChoice keep these members out of the wire request, for
+	// endpoints that refuse them or do not heed them.
+	OmitStore      bool
+	OmitToolChoice bool
+	// NoImages and NoFiles tell that the endpoint shows the model no images, or no
+	// binary files, so that a turn which brings one is refused.
+	NoImages bool
+	NoFiles  bool
 }

@@ -89,6 +89,10 @@ type OpenAI struct {
 	APIKey       Secret `koanf:"apiKey"`
 	Organization string `koanf:"organization"`
 	Project      string `koanf:"project"`
+	// Preset is the kind of endpoint; when empty, the one that BaseURL gives away.
+	Preset Preset `koanf:"preset"`
+	// Capabilities correct single members of the preset.
+	Capabilities CapabilityOverrides `koanf:"capabilities"`
 }
 
 // Limits bound what one turn may take.
@@ -135,8 +139,8 @@ type ConversationContext struct {
 	// OmitTemperature keeps it out of the wire request only (decision 30).
 	OmitTemperature bool `koanf:"omitTemperature"`
 	// EncryptedReasoning asks for the model's reasoning, to be given back with a
-	// replayed transcript. By default it is asked of OpenAI's own API only: turn it
-	// off there for models that do not reason.
+	// replayed transcript. By default it is asked of endpoints that have it (see
+	// Capabilities.Reasoning): turn it off there for models that do not reason.
 	EncryptedReasoning *bool `koanf:"encryptedReasoning"`
 }
 
@@ -180,6 +184,7 @@ func (c *Config) derive() {
 		}
 		c.sources["model"] = Source{Kind: FromDefault, Why: "of provider " + string(c.Provider)}
 	}
+	c.deriveEndpoint()
 	if len(c.AgentContexts) == 0 {
 		c.AgentContexts = []AgentContext{{
 			ID: "default", Name: "Aptix", Description: "The built-in context.",
@@ -198,7 +203,7 @@ func (c Config) DatabasePath() string {
 
 // Chain reports whether the provider remembers earlier responses, so that a request
 // need not repeat them. In auto, only a provider that is known to is relied on
-// (decision 29).
+// (decision 29): one whose Capabilities are stateful.
 func (c Config) Chain() bool {
 	switch c.Continuity {
 	case ContinuityProvider:
@@ -206,7 +211,7 @@ func (c Config) Chain() bool {
 	case ContinuityReplay:
 		return false
 	}
-	return c.Provider == ProviderOpenAI && c.OpenAI.official()
+	return c.Capabilities().Stateful
 }
 
 // official reports whether the API is OpenAI's own.

@@ -13,11 +13,13 @@ import (
 type Contexts struct {
 	agents []AgentContext
 	first  string // the agent context of sessions that choose none
+	// endpoint is what the provider of all of them can do.
+	endpoint Capabilities
 }
 
 // Contexts returns the contexts with everything that was left to defaults filled in.
 func (c Config) Contexts() *Contexts {
-	out := &Contexts{agents: slices.Clone(c.AgentContexts), first: c.DefaultAgentContext}
+	out := &Contexts{agents: slices.Clone(c.AgentContexts), first: c.DefaultAgentContext, endpoint: c.Capabilities()}
 	for i := range out.agents {
 		a := &out.agents[i]
 		out.first = cmp.Or(out.first, a.ID)
@@ -27,9 +29,9 @@ func (c Config) Contexts() *Contexts {
 			a.DefaultConversationContext = cmp.Or(a.DefaultConversationContext, cc.ID)
 			cc.Model = cmp.Or(cc.Model, c.Model)
 			if cc.EncryptedReasoning == nil {
-				official := c.Provider == ProviderOpenAI && c.OpenAI.official()
-				cc.EncryptedReasoning = &official
+				cc.EncryptedReasoning = &out.endpoint.Reasoning
 			}
+			cc.OmitTemperature = cc.OmitTemperature || !out.endpoint.Temperature
 			cc.System = cmp.Or(strings.TrimSpace(cc.System), strings.TrimSpace(bootPrompt))
 		}
 	}
@@ -61,7 +63,7 @@ func (c *Contexts) Resolve(agentContext, conversationContext string) (agentID, c
 	}
 	a := c.agents[i]
 	conversationID = cmp.Or(conversationContext, a.DefaultConversationContext)
-	found, ok := a.conversation(conversationID)
+	found, ok := c.conversation(a, conversationID)
 	if !ok {
 		return "", "", agent.ConversationContext{}, agent.Errorf(agent.KindUnknownContext,
 			"There is no conversation context %q in the agent context %q. Valid conversation contexts: %s.", conversationID, agentID,
@@ -75,18 +77,20 @@ func (c *Contexts) Resolve(agentContext, conversationContext string) (agentID, c
 func (c *Contexts) Conversation(agentContext, conversationContext string) (_ agent.ConversationContext, ok bool) {
 	for _, a := range c.agents {
 		if a.ID == agentContext {
-			return a.conversation(conversationContext)
+			return c.conversation(a, conversationContext)
 		}
 	}
 	return agent.ConversationContext{}, false
 }
 
-func (a AgentContext) conversation(id string) (agent.ConversationContext, bool) {
-	for _, c := range a.ConversationContexts {
-		if c.ID == id {
+func (c *Contexts) conversation(a AgentContext, id string) (agent.ConversationContext, bool) {
+	for _, cc := range a.ConversationContexts {
+		if cc.ID == id {
 			return agent.ConversationContext{
-				ID: c.ID, Model: c.Model, System: c.System, Temperature: c.Temperature, OmitTemperature: c.OmitTemperature,
-				EncryptedReasoning: c.EncryptedReasoning != nil && *c.EncryptedReasoning,
+				ID: cc.ID, Model: cc.Model, System: cc.System, Temperature: cc.Temperature, OmitTemperature: cc.OmitTemperature,
+				EncryptedReasoning: cc.EncryptedReasoning != nil && *cc.EncryptedReasoning,
+				OmitStore:          !c.endpoint.Store, OmitToolChoice: !c.endpoint.ToolChoice,
+				NoImages: !c.endpoint.Images, NoFiles: !c.endpoint.Files,
 			}, true
 		}
 	}

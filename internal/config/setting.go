@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -56,6 +57,11 @@ type setting struct {
 // settings is the table of everything that can be set, in the order in which doctor
 // shows it. A flag that sets a value has the key's name.
 func settings() []setting {
+	return slices.Concat(plainSettings(), capabilitySettings(), limitSettings())
+}
+
+// plainSettings are all that stand alone.
+func plainSettings() []setting {
 	return []setting{
 		{key: "listen", env: "APTIX_LISTEN", show: func(c Config) string { return c.Listen }},
 		{key: "data", env: "APTIX_DATA", show: func(c Config) string { return c.Data }},
@@ -70,6 +76,29 @@ func settings() []setting {
 		{key: "openai.apiKey", env: "OPENAI_API_KEY", inFile: true, show: func(c Config) string { return c.OpenAI.APIKey.String() }},
 		{key: "openai.organization", env: "OPENAI_ORG_ID", show: func(c Config) string { return c.OpenAI.Organization }},
 		{key: "openai.project", env: "OPENAI_PROJECT_ID", show: func(c Config) string { return c.OpenAI.Project }},
+		{key: "openai.preset", env: "APTIX_OPENAI_PRESET", show: Config.presetName},
+	}
+}
+
+// capabilitySettings are the members of the endpoint's record. The demo provider shows
+// none.
+func capabilitySettings() []setting {
+	var out []setting
+	for _, m := range capabilities() {
+		out = append(out, setting{key: "openai.capabilities." + m.name, show: func(c Config) string {
+			if c.Provider != ProviderOpenAI {
+				return ""
+			}
+			record := c.Capabilities()
+			return fmt.Sprint(*m.of(&record))
+		}})
+	}
+	return out
+}
+
+// limitSettings are the bounds of a turn, and the contexts after them.
+func limitSettings() []setting {
+	return []setting{
 		{key: "limits.turn", show: func(c Config) string { return c.Limits.Turn.String() }},
 		{key: "limits.waiting", show: func(c Config) string { return c.Limits.Waiting.String() }},
 		{key: "limits.tool", show: func(c Config) string { return c.Limits.Tool.String() }},

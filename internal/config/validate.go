@@ -49,6 +49,7 @@ func (c Config) problems() Problems {
 	default:
 		add("modeChange.consent: %q is unknown; want %s", c.ModeChange.Consent, ConsentPrompt)
 	}
+	p = append(p, c.OpenAI.presetProblems()...)
 	if c.Provider == ProviderOpenAI {
 		p = append(p, c.OpenAI.problems()...)
 	}
