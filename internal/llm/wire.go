@@ -33,6 +33,10 @@ type Lane struct {
 	Chain bool
 	// OmitTemperature is for models that refuse it (decision 30).
 	OmitTemperature bool
+	// OmitStore is for endpoints that refuse to be told whether to remember, and
+	// OmitToolChoice for those that would not heed it.
+	OmitStore      bool
+	OmitToolChoice bool
 	// EncryptedReasoning is for models that hand their reasoning out, to be given
 	// back with the transcript; without effect when Chain (decision 29).
 	EncryptedReasoning bool
@@ -80,7 +84,7 @@ type request struct {
 	Model              string            `json:"model"`
 	Temperature        *float64          `json:"temperature,omitempty"`
 	Stream             *bool             `json:"stream,omitempty"`
-	Store              bool              `json:"store"`
+	Store              *bool             `json:"store,omitempty"`
 	Include            []string          `json:"include,omitempty"`
 	PreviousResponseID string            `json:"previous_response_id,omitempty"`
 	Instructions       string            `json:"instructions,omitempty"`
@@ -127,7 +131,7 @@ func BuildWire(c prompt.Canonical, l Lane) Wire {
 		Model:        c.Model,
 		Temperature:  c.Temperature,
 		Stream:       c.Stream,
-		Store:        l.Chain,
+		Store:        &l.Chain,
 		Instructions: valid(l.Instructions),
 		Tools:        objects(l.Tools),
 		Input:        []struct{}{},
@@ -135,10 +139,13 @@ func BuildWire(c prompt.Canonical, l Lane) Wire {
 	if l.OmitTemperature {
 		r.Temperature = nil
 	}
+	if l.OmitStore {
+		r.Store = nil
+	}
 	if !l.Chain && l.EncryptedReasoning {
 		r.Include = []string{encryptedReasoning}
 	}
-	if l.FirstCall && c.ToolChoice != nil && attached(r.Tools, c.ToolChoice.Name) {
+	if l.FirstCall && !l.OmitToolChoice && c.ToolChoice != nil && attached(r.Tools, c.ToolChoice.Name) {
 		r.ToolChoice = &functionChoice{Type: "function", Name: c.ToolChoice.Name}
 	}
 	history := l.History

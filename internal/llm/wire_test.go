@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/llm"
 	"github.com/aptixhq/aptix/internal/llm/wirecheck"
@@ -344,4 +346,51 @@ func FuzzBuildWire(f *testing.F) {
 			t.Fatalf("not JSON: %q", c.JSON())
 		}
 	})
+}
+
+// TestBuildWire_WhatAnEndpointDoesNotTakeIsLeftOut has a case for each capability that
+// shows in the body.
+func TestBuildWire_WhatAnEndpointDoesNotTakeIsLeftOut(t *testing.T) {
+	for member, omit := range map[string]func(*llm.Lane){
+		"store":       func(l *llm.Lane) { l.OmitStore = true },
+		"tool_choice": func(l *llm.Lane) { l.OmitToolChoice = true },
+		"temperature": func(l *llm.Lane) { l.OmitTemperature = true },
+		"include":     func(l *llm.Lane) { l.EncryptedReasoning = false },
+	} {
+		t.Run(member, func(t *testing.T) {
+			in, l := first()
+			want := fields(t, in, l)
+			if _, ok := want[member]; !ok {
+				t.Fatalf("%s is not in the request, so the test shows nothing", member)
+			}
+			delete(want, member)
+			omit(&l)
+			if d := cmp.Diff(want, fields(t, in, l)); d != "" {
+				t.Errorf("(-want +got)\n%s", d)
+			}
+		})
+	}
+	t.Run("store of a chained request", func(t *testing.T) {
+		in, l := second()
+		l.Chain, l.OmitStore = true, true
+		b := build(t, in, l)
+		want(t, b.Store, (*bool)(nil))
+		want(t, b.PreviousResponseID, "resp_1")
+	})
+}
+
+// fields are the members of a request's body, byte for byte.
+func fields(t *testing.T, in prompt.Input, l llm.Lane) map[string]string {
+	t.Helper()
+	data := llm.BuildWire(prompt.Build(in), l).Bytes()
+	wirecheck.Check(t, data)
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(data, &m); err != nil {
+		t.Fatalf("%v\n%s", err, data)
+	}
+	out := map[string]string{}
+	for name, value := range m {
+		out[name] = string(value)
+	}
+	return out
 }

@@ -27,6 +27,7 @@ func (r *Reasoner) request(t Turn, s *state) Request {
 		Tools:           toolSchemas(t.Tools.JSON),
 		Chain:           t.Chain,
 		OmitTemperature: t.Context.OmitTemperature, EncryptedReasoning: t.Context.EncryptedReasoning,
+		OmitStore: t.Context.OmitStore, OmitToolChoice: t.Context.OmitToolChoice,
 		FirstCall: s.answers == 0,
 	}
 	if s.answers > 0 {
