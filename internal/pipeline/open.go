@@ -214,6 +214,9 @@ func (p *Pipeline) open(ctx context.Context, by agent.Caller, x Execution) (open
 	if err != nil {
 		return opened{}, err
 	}
+	if err := fits(t.Context, x.UserTurn); err != nil {
+		return opened{}, err
+	}
 	t.Request.Instruction = x.Instruction
 	t.Request.Artifacts, t.Request.Images = x.InputArtifacts, x.ClipboardImages
 	t.Request.ToolChoiceName = x.ToolChoiceName

@@ -138,6 +138,10 @@ func (c contexts) Conversation(agentID, conversationID string) (agent.Conversati
 		return agent.ConversationContext{ID: "default", Model: "test-model", System: "You are Aptix.", Temperature: &temperature}, true
 	case "default/terse":
 		return agent.ConversationContext{ID: "terse", Model: "test-model-2", System: "Be terse."}, true
+	case "default/blind":
+		return agent.ConversationContext{ID: "blind", Model: "test-model", NoImages: true, NoFiles: true}, true
+	case "default/unlettered":
+		return agent.ConversationContext{ID: "unlettered", Model: "test-model", NoFiles: true}, true
 	}
 	return agent.ConversationContext{}, false
 }
