@@ -35,6 +35,7 @@ const (
 	CodeRateLimited         Code = "rate_limited"
 	CodeProviderFailed      Code = "provider_failed"
 	CodeProviderTimeout     Code = "provider_timeout"
+	CodeAnswerIncomplete    Code = "answer_incomplete"
 	CodeDraining            Code = "draining"
 	CodeInternal            Code = "internal"
 )

@@ -33,6 +33,7 @@ const (
 	KindRateLimited          Kind = "rate_limited"
 	KindProviderFailed       Kind = "provider_failed"
 	KindProviderTimeout      Kind = "provider_timeout"
+	KindAnswerIncomplete     Kind = "answer_incomplete"
 	KindStorageFull          Kind = "storage_full"
 	KindDraining             Kind = "draining"
 	KindInternal             Kind = "internal"
@@ -52,6 +53,9 @@ type Fault struct {
 	Kind       Kind        `json:"code"`
 	Message    string      `json:"detail"`
 	Violations []Violation `json:"violations,omitempty"`
+	// Reason is the provider's word for why an answer is incomplete, max_output_tokens
+	// or content_filter; empty for every other fault.
+	Reason string `json:"reason,omitempty"`
 	// RetryAfter tells the client how long to wait, from the moment of the fault on;
 	// zero says nothing.
 	RetryAfter time.Duration `json:"retryAfterNs,omitempty"`

@@ -99,6 +99,12 @@ func saysInstead(name, event string) fault {
 	return strikes(name, func(c rawConn, _ int) { c.chunk(event); c.end() })
 }
 
+// cutShort is a fault that the provider itself calls an incomplete answer.
+func cutShort(f fault) fault {
+	f.want = agent.KindAnswerIncomplete
+	return f
+}
+
 // streams are faults in the middle of a stream.
 func streams() []fault {
 	events := longStream()
@@ -142,8 +148,8 @@ func streams() []fault {
 		saysInstead("an error event", sse(`{"type":"error","code":"server_error","message":"Out of luck"}`)),
 		saysInstead("an error object", "data: {\"error\":{\"message\":\"Out of luck\",\"code\":500}}\n\n"),
 		saysInstead("response.failed", sse(`{"type":"response.failed","response":{"id":"r","status":"failed","error":{"code":"server_error","message":"no"}}}`)),
-		saysInstead("response.incomplete, max_output_tokens", sse(`{"type":"response.incomplete","response":{"id":"r","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[`+itemWrite+`]}}`)),
-		saysInstead("response.incomplete, content_filter", sse(`{"type":"response.incomplete","response":{"id":"r","status":"incomplete","incomplete_details":{"reason":"content_filter"},"output":[]}}`)),
+		cutShort(saysInstead("response.incomplete, max_output_tokens", sse(`{"type":"response.incomplete","response":{"id":"r","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[`+itemWrite+`]}}`))),
+		cutShort(saysInstead("response.incomplete, content_filter", sse(`{"type":"response.incomplete","response":{"id":"r","status":"incomplete","incomplete_details":{"reason":"content_filter"},"output":[]}}`))),
 		saysInstead("malformed JSON", "data: {\"type\":\"response.output_text.delta\",\"delta\":\n\n"),
 		saysInstead("malformed JSON of an unknown event", "event: ping\ndata: pong\n\n"),
 		saysInstead("a page", "data: <html>502</html>\n\n"),
@@ -185,8 +191,8 @@ func documents() []fault {
 		silent, large,
 		whole("document: failed", `{"id":"r","status":"failed","error":{"code":"server_error","message":"no"},"output":[]}`),
 		whole("document: an error object", `{"error":{"message":"no"}}`),
-		whole("document: incomplete, max_output_tokens", `{"id":"r","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[`+itemWrite+`]}`),
-		whole("document: incomplete, content_filter", `{"id":"r","status":"incomplete","incomplete_details":{"reason":"content_filter"},"output":[]}`),
+		cutShort(whole("document: incomplete, max_output_tokens", `{"id":"r","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[`+itemWrite+`]}`)),
+		cutShort(whole("document: incomplete, content_filter", `{"id":"r","status":"incomplete","incomplete_details":{"reason":"content_filter"},"output":[]}`)),
 		whole("document: queued", `{"id":"r","status":"queued","output":[]}`),
 		whole("document: an empty object", `{}`),
 		whole("document: two of them", longDocument+longDocument),

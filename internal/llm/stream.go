@@ -164,11 +164,7 @@ func (c *Client) settle(raw json.RawMessage, items []json.RawMessage, how string
 		r.Status = statusFailed
 		return Event{Response: r}, c.failed(parseError(o.Error))
 	case status == statusIncomplete:
-		reason := r.IncompleteReason
-		if reason == "" {
-			reason = "no reason given"
-		}
-		return Event{Response: r}, agent.Errorf(agent.KindProviderFailed, "The provider stopped before its answer was complete: %s.", reason)
+		return Event{Response: r}, stoppedEarly(r.IncompleteReason)
 	case status != statusCompleted:
 		return Event{}, agent.Errorf(agent.KindProviderFailed, "The provider ended its answer in a state that is no end (%s).", cmp.Or(c.clean(status), "none"))
 	}
@@ -176,6 +172,22 @@ func (c *Client) settle(raw json.RawMessage, items []json.RawMessage, how string
 		return Event{}, err
 	}
 	return Event{Response: r}, nil
+}
+
+// stoppedEarly is the outcome of an answer that the provider itself cut short, for a
+// reason in its own word.
+func stoppedEarly(reason string) error {
+	then := "Send the turn again with a new turnId."
+	switch reason {
+	case "max_output_tokens":
+		then = "It reached the model's bound of output; ask for less at once."
+	case "content_filter":
+		then = "The provider's filter stopped it; ask in another way."
+	}
+	err := agent.Errorf(agent.KindAnswerIncomplete, "The provider stopped before its answer was complete: %s. %s",
+		cmp.Or(reason, "no reason given"), then)
+	err.Reason = reason
+	return err
 }
 
 // check refuses a complete answer that nobody could go on from: without an id, with

@@ -161,13 +161,13 @@ func TestAnswer_Faults(t *testing.T) {
 		"failed": {stream, begin + sse(`{"type":"response.failed","response":{"id":"r","status":"failed","error":{"code":"server_error","message":"Out of luck"}}}`),
 			"The provider failed (server_error): Out of luck"},
 		"incomplete": {stream, begin + sse(`{"type":"response.incomplete","response":{"id":"r","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[]}}`),
-			"The provider stopped before its answer was complete: max_output_tokens."},
+			"The provider stopped before its answer was complete: max_output_tokens. It reached the model's bound of output; ask for less at once."},
 		"incomplete without a reason": {stream, begin + sse(`{"type":"response.incomplete","response":{"id":"r"}}`),
-			"The provider stopped before its answer was complete: no reason given."},
+			"The provider stopped before its answer was complete: no reason given. Send the turn again with a new turnId."},
 		"incomplete, called complete": {stream, begin + sse(`{"type":"response.completed","response":{"id":"r","status":"incomplete","incomplete_details":{"reason":"content_filter"}}}`),
-			"The provider stopped before its answer was complete: content_filter."},
+			"The provider stopped before its answer was complete: content_filter. The provider's filter stopped it; ask in another way."},
 		"complete, called incomplete": {stream, begin + sse(`{"type":"response.incomplete","response":{"id":"r","status":"completed"}}`),
-			"The provider stopped before its answer was complete: no reason given."},
+			"The provider stopped before its answer was complete: no reason given. Send the turn again with a new turnId."},
 		"failed, called complete":   {stream, begin + sse(`{"type":"response.completed","response":{"id":"r","status":"completed","error":{"message":"No"}}}`), "The provider failed: No"},
 		"still at it":               {stream, begin + sse(`{"type":"response.completed","response":{"id":"r","status":"in_progress"}}`), "The provider ended its answer in a state that is no end (in_progress)."},
 		"document: nothing":         {json, "", unread},
@@ -178,7 +178,7 @@ func TestAnswer_Faults(t *testing.T) {
 		"document: two":             {json, document + document, unread},
 		"document: an error":        {json, `{"error":{"message":"No"}}`, "The provider failed: No"},
 		"document: queued":          {json, `{"id":"r","status":"queued","output":[]}`, "The provider ended its answer in a state that is no end (queued)."},
-		"document: incomplete":      {json, `{"id":"r","incomplete_details":{"reason":"content_filter"},"output":[]}`, "The provider stopped before its answer was complete: content_filter."},
+		"document: incomplete":      {json, `{"id":"r","incomplete_details":{"reason":"content_filter"},"output":[]}`, "The provider stopped before its answer was complete: content_filter. The provider's filter stopped it; ask in another way."},
 		"a page":                    {"text/html", "<html>Welcome</html>", neither},
 		"no type":                   {"", document, neither},
 		"text":                      {"text/plain", document, neither},
@@ -190,7 +190,14 @@ func TestAnswer_Faults(t *testing.T) {
 				_, _ = io.WriteString(w, tc.body)
 			})
 			g := ask(t, c, tc.contentType == stream)
-			want(t, agent.FaultOf(g.Err), agent.Fault{Kind: agent.KindProviderFailed, Message: tc.want})
+			kind, reason := agent.KindProviderFailed, ""
+			if _, said, stopped := strings.Cut(tc.want, "stopped before its answer was complete: "); stopped {
+				kind = agent.KindAnswerIncomplete
+				if said, _, _ = strings.Cut(said, "."); said != "no reason given" {
+					reason = said
+				}
+			}
+			want(t, agent.FaultOf(g.Err), agent.Fault{Kind: kind, Message: tc.want, Reason: reason})
 			if g.Response != nil && g.Response.Status == "completed" {
 				t.Errorf("a completed answer stands beside the fault: %+v", g.Response)
 			}
@@ -206,7 +213,7 @@ const (
 
 func TestAnswer_WhatAnIncompleteAnswerCostStandsBesideItsFault(t *testing.T) {
 	g := streamed(t, sse(`{"type":"response.incomplete","response":{"id":"r","incomplete_details":{"reason":"max_output_tokens"},"output":[`+itemText+`],"usage":`+usage+`}}`))
-	want(t, agent.KindOf(g.Err), agent.KindProviderFailed)
+	want(t, agent.KindOf(g.Err), agent.KindAnswerIncomplete)
 	want(t, g.Response, &llm.Response{ID: "r", Status: "incomplete", Items: raw(itemText), IncompleteReason: "max_output_tokens",
 		Usage: agent.Usage{InputTokens: 11, OutputTokens: 7, TotalTokens: 18, CachedTokens: 3, ReasoningTokens: 2}})
 }

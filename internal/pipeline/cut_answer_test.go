@@ -70,7 +70,11 @@ func TestAnswersThatAreNone_SayWhy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, withModel(t, tc.reply))
 			turn := r.run(pipeline.Execution{UserTurn: userTurn("s1", "t1", "Go")})
-			if turn.State != agent.TurnFailed || turn.Fault.Kind != agent.KindProviderFailed || !strings.Contains(turn.Fault.Message, tc.want) {
+			kind := agent.KindProviderFailed
+			if tc.reply.Incomplete != "" {
+				kind = agent.KindAnswerIncomplete
+			}
+			if turn.State != agent.TurnFailed || turn.Fault.Kind != kind || !strings.Contains(turn.Fault.Message, tc.want) {
 				t.Errorf("turn %s with fault %+v, want failed with %q", turn.State, turn.Fault, tc.want)
 			}
 		})

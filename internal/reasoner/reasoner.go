@@ -175,6 +175,12 @@ func (r *run) ask(ctx context.Context) error {
 	shown := 0
 	for ev, err := range r.model.Ask(ctx, body, r.turn.Stream != nil && *r.turn.Stream) {
 		if err != nil {
+			if ev.Response != nil && shown == 0 {
+				// What an answer that broke off says is worth as much in one piece as in many.
+				if text := answerText(ev.Response.Items); text != "" && len(text) <= r.limits.OutputBytes {
+					r.journal.Delta(text)
+				}
+			}
 			if id := llm.PreviousResponseID(sent.WireHead, sent.WireTail); llm.Forgotten(err, id) {
 				return r.remind(ctx, sent, id, err)
 			}

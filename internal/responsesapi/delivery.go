@@ -215,6 +215,9 @@ func (v delivery) ended() (render.Response, error) {
 		r.Cancelled = true
 	default:
 		f := agent.FaultOf(v.fault())
+		if r.Incomplete = incompleteReason(f); r.Incomplete != "" {
+			break
+		}
 		r.Failure = &render.Failure{Code: failureCode(f.Kind), Message: f.Message}
 	}
 	if len(response) == 0 {
@@ -226,6 +229,19 @@ func (v delivery) ended() (render.Response, error) {
 	}
 	r.Echo.Metadata, err = v.metadata(r.Echo.Metadata, a)
 	return r, err
+}
+
+// incompleteReason is the API's word, of a closed set, for why an answer is incomplete;
+// empty for a fault that is another one.
+func incompleteReason(f agent.Fault) string {
+	if f.Kind != agent.KindAnswerIncomplete {
+		return ""
+	}
+	switch f.Reason {
+	case "max_output_tokens", "content_filter":
+		return f.Reason
+	}
+	return "" // a word that no client knows
 }
 
 // failureCode is the API's word, of a closed set, for why a response failed.

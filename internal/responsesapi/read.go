@@ -14,13 +14,14 @@ import (
 )
 
 // Await returns the resource of a response as soon as it has ended. A response without
-// an answer is its fault: a fault must never be taken for an answer.
+// an answer is its fault: a fault must never be taken for an answer. One that the
+// provider cut short is a resource, as the API has it, and says so in its status.
 func (d *Door) Await(ctx context.Context, by agent.Caller, id string) (json.RawMessage, error) {
 	v, err := d.rest(ctx, by, id)
 	if err != nil {
 		return nil, err
 	}
-	if err := v.fault(); err != nil {
+	if err := v.fault(); err != nil && incompleteReason(agent.FaultOf(err)) == "" {
 		return nil, err
 	}
 	return v.resource()

@@ -425,6 +425,48 @@ func TestCancel_EndsARunningResponse(t *testing.T) {
 	}
 }
 
+// An answer that the provider cuts short is one of its own kind, with its reason and
+// with the text so far; a call in it does not reach the client. The conversation goes on.
+func TestCreate_AnIncompleteAnswerSaysWhy(t *testing.T) {
+	for _, reason := range []string{"max_output_tokens", "content_filter"} {
+		for _, stream := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, stream %t", reason, stream), func(t *testing.T) {
+				r := newRig(t, llmtest.Reply{Text: "Half an", Calls: []llmtest.Call{{Name: "pick"}}, Incomplete: reason}, llmtest.Reply{Text: "Whole."})
+				params := responses.ResponseNewParams{Model: "default", Input: text("?"),
+					Conversation: responses.ResponseNewParamsConversationUnion{OfString: openai.String("talk")}}
+				var got *responses.Response
+				if !stream {
+					got = r.new(params)
+				} else {
+					s := r.client.Responses.NewStreaming(t.Context(), params)
+					for s.Next() {
+					}
+					last := s.Current()
+					if s.Err() != nil || last.Type != "response.incomplete" {
+						t.Fatalf("the stream ends with %s, %v", last.RawJSON(), s.Err())
+					}
+					got = &last.Response
+				}
+				again, err := r.client.Responses.Get(t.Context(), got.ID, responses.ResponseGetParams{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, resp := range []*responses.Response{got, again} {
+					if resp.Status != "incomplete" || resp.IncompleteDetails.Reason != reason || resp.OutputText() != "Half an" {
+						t.Errorf("got %s", resp.RawJSON())
+					}
+					if len(resp.Output) != 1 || resp.Output[0].Status != "incomplete" {
+						t.Errorf("the output is %s", resp.RawJSON())
+					}
+				}
+				if next := r.new(params); next.Status != "completed" || next.OutputText() != "Whole." {
+					t.Errorf("the next response is %s", next.RawJSON())
+				}
+			})
+		}
+	}
+}
+
 func TestDelete(t *testing.T) {
 	r := newRig(t, llmtest.Reply{Text: "one"}, llmtest.Reply{Text: "two"}, llmtest.Reply{Text: "three"})
 	alone := r.new(responses.ResponseNewParams{Model: "default", Input: text("1")})

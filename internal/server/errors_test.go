@@ -444,7 +444,7 @@ func failures() []setting {
 			{name: "wrong key", kind: "provider_failed", status: 502, reply: llmtest.Reply{Status: 401, Body: `{"error":{"message":"Incorrect API key provided: sk-canary."}}`}, says: "401"},
 			{name: "failed response", kind: "provider_failed", status: 502, reply: llmtest.Reply{Failure: "overloaded"}, says: "overloaded"},
 			{name: "failed stream", kind: "provider_failed", status: 502, reply: llmtest.Reply{Text: "Half an", Failure: "overloaded"}, stream: true, says: "overloaded"},
-			{name: "incomplete response", kind: "provider_failed", status: 502, reply: llmtest.Reply{Text: "Half an", Incomplete: "max_output_tokens"}, says: "max_output_tokens"},
+			{name: "incomplete response", kind: "answer_incomplete", status: 502, reply: llmtest.Reply{Text: "Half an", Incomplete: "max_output_tokens"}, says: "max_output_tokens"},
 			{name: "cut stream", kind: "provider_failed", status: 502, reply: llmtest.Reply{Text: "Half an answer", Cut: 6}, stream: true, says: "cut"},
 			{name: "broken connection", kind: "provider_failed", status: 502, reply: llmtest.Reply{Text: "Nothing", Cut: -1}, says: "could not be reached"},
 			{name: "no JSON", kind: "provider_failed", status: 502, reply: llmtest.Reply{Raw: "<html>", Headers: map[string]string{"Content-Type": "text/html"}}, says: "base URL"},

@@ -52,6 +52,7 @@ var meanings = map[agent.Kind]meaning{
 	agent.KindRateLimited:          {http.StatusTooManyRequests, "Too many requests"},
 	agent.KindInternal:             {http.StatusInternalServerError, "Internal error"},
 	agent.KindProviderFailed:       {http.StatusBadGateway, "The model provider failed"},
+	agent.KindAnswerIncomplete:     {http.StatusBadGateway, "The model stopped before its answer was complete"},
 	agent.KindProviderTimeout:      {http.StatusGatewayTimeout, "The model provider did not answer in time"},
 	agent.KindStorageFull:          {http.StatusServiceUnavailable, "The store is full"},
 	agent.KindDraining:             {http.StatusServiceUnavailable, "The server is going down"},

@@ -66,7 +66,7 @@ func TestMeanings_Statuses(t *testing.T) {
 		"not_found": 404, "method_not_allowed": 405, "turn_conflict": 409, "turn_in_progress": 409, "turn_not_waiting": 409,
 		"context_pinned": 409, "session_exists": 409, "turn_cancelled": 409, "turn_expired": 410, "payload_too_large": 413,
 		"unsupported_media_type": 415, "tool_results_mismatch": 422, "limit_reached": 422, "rate_limited": 429, "internal": 500,
-		"provider_failed": 502, "storage_full": 503, "draining": 503, "provider_timeout": 504,
+		"provider_failed": 502, "answer_incomplete": 502, "storage_full": 503, "draining": 503, "provider_timeout": 504,
 	}
 	for kind, status := range want {
 		if got := meanings[kind].status; got != status {

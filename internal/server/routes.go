@@ -91,7 +91,7 @@ var (
 	previewFaults = with(bodyFaults, agent.KindUnknownContext, agent.KindContextPinned)
 	turnFaults    = with(previewFaults, agent.KindNotFound, agent.KindTurnConflict, agent.KindTurnInProgress, agent.KindTurnNotWaiting,
 		agent.KindTurnCancelled, agent.KindTurnExpired, agent.KindToolResultsMismatch, agent.KindLimitReached, agent.KindRateLimited,
-		agent.KindProviderFailed, agent.KindProviderTimeout, agent.KindStorageFull, agent.KindDraining)
+		agent.KindProviderFailed, agent.KindAnswerIncomplete, agent.KindProviderTimeout, agent.KindStorageFull, agent.KindDraining)
 )
 
 // class says who may call a route. The zero class is none: a route that nobody

@@ -62,7 +62,7 @@ func (l *Live) Output() []Item { return l.out }
 // marked as such.
 func (l *Live) End(r Response) ([]Event, error) {
 	status := completed
-	if r.Failure != nil || r.Cancelled {
+	if r.Failure != nil || r.Cancelled || r.Incomplete != "" {
 		status = incomplete
 	}
 	l.closeAs(status)
