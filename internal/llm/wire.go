@@ -153,10 +153,14 @@ func BuildWire(c prompt.Canonical, l Lane) Wire {
 		r.PreviousResponseID = c.PreviousResponseID
 		history = nil
 	}
+	return wire(r, history, items(c, l)...)
+}
+
+// wire cuts the body of a request where its items belong.
+func wire(r request, history []json.RawMessage, items ...json.RawMessage) Wire {
 	const tail = "]}"
 	head, _ := bytes.CutSuffix(encode(r), []byte(tail))
-	added := items(c, l)
-	return Wire{Head: string(head), New: added, Tail: tail, History: Replay(history, added)}
+	return Wire{Head: string(head), New: items, Tail: tail, History: Replay(history, items)}
 }
 
 // items are the input items that this call adds: the system message, the results of
