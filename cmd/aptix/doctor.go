@@ -23,24 +23,28 @@ import (
 	"github.com/aptixhq/aptix/internal/store/sqlite"
 )
 
-// probeTime bounds each question of doctor.
+// probeTime bounds each question of doctor that no model is asked.
 const probeTime = 5 * time.Second
 
 func newDoctor() *cobra.Command {
 	var r remote
 	var file string
+	var probe bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show what is configured, from where, and whether it works",
 		Long: `Shows every setting and where it came from, and then whether the server could start
 with them: whether the address may be used, the data file opens, the modes are
-valid and the provider answers. Nothing is sent to a model.
+valid and the provider answers. Nothing is sent to a model, except with --probe:
+then a model is told a word and, in a second request, asked for it, to see whether
+the provider remembers its responses. Both model calls are small, and paid for.
 
 It exits with 1 when something would not work.`,
 		Args: takes(0, 0, ""),
 	}
 	r.flags(cmd)
 	cmd.Flags().StringVar(&file, "config", "", "configuration file (default "+config.DefaultFile+" if it is there)")
+	cmd.Flags().BoolVar(&probe, "probe", false, "test the provider's memory, with two small model calls that are paid for")
 	cmd.RunE = stoppable(func(cmd *cobra.Command, _ []string) error {
 		out := cmd.OutOrStdout()
 		cfg, err := config.Load(config.Options{File: file})
@@ -58,15 +62,16 @@ It exits with 1 when something would not work.`,
 		say(out, "")
 
 		checks := []check{
-			{"address", func(context.Context) (string, error) { return cfg.Listen, server.CheckListen(cfg.Listen, false) }},
-			{"data file", func(ctx context.Context) (string, error) { return checkStore(ctx, cfg.DatabasePath()) }},
-			{"modes", func(context.Context) (string, error) { return checkModes(cfg.Modes) }},
-			{"provider", func(ctx context.Context) (string, error) { return checkProvider(ctx, cfg) }},
+			{"address", probeTime, func(context.Context) (string, error) { return cfg.Listen, server.CheckListen(cfg.Listen, false) }},
+			{"data file", probeTime, func(ctx context.Context) (string, error) { return checkStore(ctx, cfg.DatabasePath()) }},
+			{"modes", probeTime, func(context.Context) (string, error) { return checkModes(cfg.Modes) }},
+			{"provider", probeTime, func(ctx context.Context) (string, error) { return checkProvider(ctx, cfg) }},
+			{"continuity", memoryTime, func(ctx context.Context) (string, error) { return checkContinuity(ctx, cfg, probe) }},
 		}
 		t = newTable(out)
 		failed := false
 		for _, c := range checks {
-			ctx, stop := context.WithTimeout(cmd.Context(), probeTime)
+			ctx, stop := context.WithTimeout(cmd.Context(), c.within)
 			found, err := c.run(ctx)
 			stop()
 			if err != nil {
@@ -92,7 +97,9 @@ It exits with 1 when something would not work.`,
 // check is one question: what was found, or what is wrong.
 type check struct {
 	name string
-	run  func(ctx context.Context) (string, error)
+	// within bounds it.
+	within time.Duration
+	run    func(ctx context.Context) (string, error)
 }
 
 // checkStore opens the data file if it exists, and else sees whether it could be made.

@@ -182,8 +182,16 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 	return &parts{store: store, catalog: catalog, turns: turns, server: edge}, nil
 }
 
-// model returns the way to the model.
+// model returns the way to the model, with its patience.
 func model(cfg config.Config) *llm.Provider {
+	return llm.NewProvider(llm.ProviderConfig{
+		Client:   modelClient(cfg),
+		Attempts: cfg.Limits.ModelAttempts, MaxWait: cfg.Limits.ModelWait, Concurrency: cfg.Limits.ModelConcurrency,
+	})
+}
+
+// modelClient returns the way to the model.
+func modelClient(cfg config.Config) *llm.Client {
 	client := llm.Config{
 		BaseURL: cfg.OpenAI.BaseURL, APIKey: cfg.OpenAI.APIKey.Reveal(),
 		Organization: cfg.OpenAI.Organization, Project: cfg.OpenAI.Project,
@@ -191,10 +199,7 @@ func model(cfg config.Config) *llm.Provider {
 	if cfg.Provider == config.ProviderDemo {
 		client = llm.Config{BaseURL: "http://demo/v1", Transport: demo.Transport()}
 	}
-	return llm.NewProvider(llm.ProviderConfig{
-		Client:   llm.New(client),
-		Attempts: cfg.Limits.ModelAttempts, MaxWait: cfg.Limits.ModelWait, Concurrency: cfg.Limits.ModelConcurrency,
-	})
+	return llm.New(client)
 }
 
 // lateSessions lets agent_change_mode be built before the session manager, which needs
