@@ -20,7 +20,7 @@ func fits(c agent.ConversationContext, u contract.UserTurn) error {
 	var found []agent.Violation
 	add := func(member string, i int, what string) {
 		found = append(found, agent.Violation{Pointer: fmt.Sprintf("/%s/%d", member, i), Rule: unseen,
-			Message: fmt.Sprintf("the model of this conversation takes no %s", what)})
+			Message: fmt.Sprintf("The model of this conversation cannot see %s.", what)})
 	}
 	if c.NoFiles {
 		for i, a := range u.InputArtifacts {

@@ -171,6 +171,10 @@ func (d *Door) open(ctx context.Context, by agent.Caller, r request, idempotency
 		return responseID{}, about("", err)
 	case agent.KindTurnInProgress:
 		return responseID{}, d.busy(ctx, by, x.SessionID, err)
+	case agent.KindInvalidRequest:
+		if len(x.InputArtifacts)+len(x.ClipboardImages) > 0 {
+			return responseID{}, inputFault(err)
+		}
 	}
 	if err != nil {
 		return responseID{}, err
@@ -208,15 +212,21 @@ func (d *Door) checkTurn(u contract.UserTurn) error {
 	lim := d.limits
 	lim.Body = int64(len(body)) // bounded at the door, in the client's own spelling
 	if _, err := contract.DecodeExecute(body, lim); err != nil {
-		f := agent.FaultOf(err)
-		var all []string
-		for _, v := range f.Violations {
-			all = append(all, strings.TrimPrefix(v.Pointer, "/")+" "+v.Message)
-		}
-		f.Message, f.Violations = "The files and images of the input cannot be taken: "+strings.Join(all, " "), nil
-		return &Error{err: &agent.Error{Fault: f}, param: "input", code: codeInvalidValue}
+		return inputFault(err)
 	}
 	return nil
+}
+
+// inputFault says what is wrong with files and images, of which the client knows its
+// input only.
+func inputFault(err error) error {
+	f := agent.FaultOf(err)
+	var all []string
+	for _, v := range f.Violations {
+		all = append(all, strings.TrimPrefix(v.Pointer, "/")+" "+v.Message)
+	}
+	f.Message, f.Violations = "The files and images of the input cannot be taken: "+strings.Join(all, " "), nil
+	return &Error{err: &agent.Error{Fault: f}, param: "input", code: codeInvalidValue}
 }
 
 // systemPrompt is what the request adds to the boot prompt: its instructions, then

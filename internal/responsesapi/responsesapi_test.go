@@ -557,6 +557,7 @@ func TestCreate_Refusals(t *testing.T) {
 		{"remote image", `{"model":"default","input":[{"role":"user","content":[{"type":"input_image","image_url":"https://example.com/a.png"}]}]}`, 400, "input[0].content[0].image_url", "unsupported_value"},
 		{"uploaded file", `{"model":"default","input":[{"role":"user","content":[{"type":"input_file","file_id":"file_1"}]}]}`, 400, "input[0].content[0].file_id", "unsupported_parameter"},
 		{"broken image", `{"model":"default","input":[{"role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,%%%"}]}]}`, 400, "input", "invalid_value"},
+		{"image that is not seen", `{"model":"terse","input":[{"role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo="}]}]}`, 400, "input", "invalid_value"},
 		{"no such item", `{"model":"default","input":[{"type":"item_reference","id":"i"}]}`, 400, "input[0].type", "unsupported_value"},
 		{"no such response", `{"model":"default","input":"x","previous_response_id":"resp_abc"}`, 400, "previous_response_id", "previous_response_not_found"},
 		{"both", `{"model":"default","input":"x","previous_response_id":"` + waiting.ID + `","conversation":"c"}`, 400, "previous_response_id", "mutually_exclusive_parameters"},

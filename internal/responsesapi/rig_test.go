@@ -249,7 +249,8 @@ var storePage = store.Page{}
 
 type lateSessions struct{ *session.Manager }
 
-// contexts is a configuration with two conversation contexts and a second agent.
+// contexts is a configuration with two conversation contexts, of which the terse one
+// takes no images, and a second agent.
 type contexts struct{}
 
 func (contexts) List() []agent.ContextName {
@@ -263,7 +264,7 @@ func (contexts) List() []agent.ContextName {
 func (c contexts) Conversation(agentID, conversationID string) (agent.ConversationContext, bool) {
 	for _, n := range c.List() {
 		if n.Agent == agentID && n.Conversation == conversationID {
-			return agent.ConversationContext{ID: conversationID, Model: "test-model", System: "You are Aptix."}, true
+			return agent.ConversationContext{ID: conversationID, Model: "test-model", System: "You are Aptix.", NoImages: conversationID == "terse"}, true
 		}
 	}
 	return agent.ConversationContext{}, false
