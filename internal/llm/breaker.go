@@ -1,8 +1,9 @@
 package llm
 
 import (
-	"sync"
 	"time"
+
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 )
 
 // breaker keeps calls away from a provider that fails again and again, so that it can
@@ -10,14 +11,12 @@ import (
 // success between them it opens; after a rest it lets one call through as a probe, and
 // what becomes of that one closes it or opens it anew.
 type breaker struct {
-	threshold int
-	rest      time.Duration
+	circuit circuitbreaker.CircuitBreaker[any]
+}
 
-	// mu guards what follows.
-	mu      sync.Mutex
-	faults  int       // since the last success
-	until   time.Time // when the rest is over; zero when closed
-	probing bool      // a probe is under way
+func newBreaker(threshold int, rest time.Duration) *breaker {
+	return &breaker{circuit: circuitbreaker.NewBuilder[any]().
+		WithFailureThreshold(uint(max(threshold, 1))).WithSuccessThreshold(1).WithDelay(rest).Build()}
 }
 
 // verdict is what a call says of the provider's health.
@@ -37,40 +36,28 @@ type permit struct {
 
 // enter asks for leave. Without it, wait is how long to stay away at least.
 func (b *breaker) enter() (p *permit, wait time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.until.IsZero() {
-		return &permit{b: b}, 0
+	if !b.circuit.TryAcquirePermit() {
+		return nil, max(b.circuit.RemainingDelay(), time.Second)
 	}
-	if wait := time.Until(b.until); wait > 0 || b.probing {
-		return nil, max(wait, time.Second)
-	}
-	b.probing = true
-	return &permit{b: b, probe: true}, 0
+	return &permit{b: b, probe: b.circuit.IsHalfOpen()}, 0
 }
 
 // tell reports what became of the call, so far: a probe that was told of counts as an
 // ordinary call from then on. Ordinary calls that end while the breaker is open began
 // before it opened and say nothing new.
 func (p *permit) tell(v verdict) {
-	b := p.b
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	circuit := p.b.circuit
 	switch {
-	case p.probe:
-		p.probe, b.probing = false, false
-		switch v {
-		case healthy:
-			b.faults, b.until = 0, time.Time{}
-		case faulty:
-			b.until = time.Now().Add(b.rest)
-		}
-	case !b.until.IsZero():
+	case !p.probe && !circuit.IsClosed():
 	case v == healthy:
-		b.faults = 0
+		circuit.RecordSuccess()
 	case v == faulty:
-		if b.faults++; b.faults >= b.threshold {
-			b.until = time.Now().Add(b.rest)
-		}
+		circuit.RecordFailure()
+	case p.probe:
+		// The breaker would wait for this probe for ever. Only a new half-open state
+		// has a place for another one.
+		circuit.Open()
+		circuit.HalfOpen()
 	}
+	p.probe = false
 }

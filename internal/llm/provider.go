@@ -10,6 +10,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/failsafe-go/failsafe-go"
+	"github.com/failsafe-go/failsafe-go/bulkhead"
+	"github.com/failsafe-go/failsafe-go/retrypolicy"
+
 	"github.com/aptixhq/aptix/internal/agent"
 )
 
@@ -38,25 +42,33 @@ type ProviderConfig struct {
 // Provider asks a model and outlives small faults of whoever serves it. See the
 // package comment, Retries. It is safe for use by many turns at once.
 type Provider struct {
-	client   *Client
-	attempts int
-	backoff  time.Duration
-	maxWait  time.Duration
-	places   chan struct{} // one for each call that is under way
-	queue    time.Duration
-	breaker  *breaker
+	client  *Client
+	backoff time.Duration
+	maxWait time.Duration
+	retry   failsafe.Executor[opened]
+	places  bulkhead.Bulkhead[any] // one for each call that is under way
+	most    int                    // of them
+	queue   time.Duration
+	breaker *breaker
 }
 
 // NewProvider returns a Provider over a client.
 func NewProvider(cfg ProviderConfig) *Provider {
+	most := cmp.Or(cfg.Concurrency, 256)
 	return &Provider{
-		client:   cfg.Client,
-		attempts: cmp.Or(cfg.Attempts, 3),
-		backoff:  cmp.Or(cfg.Backoff, 500*time.Millisecond),
-		maxWait:  cmp.Or(cfg.MaxWait, 30*time.Second),
-		places:   make(chan struct{}, cmp.Or(cfg.Concurrency, 256)),
-		queue:    cmp.Or(cfg.Queue, 10*time.Second),
-		breaker:  &breaker{threshold: cmp.Or(cfg.Faults, 10), rest: cmp.Or(cfg.Rest, 10*time.Second)},
+		client:  cfg.Client,
+		backoff: cmp.Or(cfg.Backoff, 500*time.Millisecond),
+		maxWait: cmp.Or(cfg.MaxWait, 30*time.Second),
+		retry: failsafe.With(retrypolicy.NewBuilder[opened]().
+			HandleIf(func(_ opened, err error) bool { return againOf(err) != nil }).
+			WithDelayFunc(func(x failsafe.ExecutionAttempt[opened]) time.Duration { return againOf(x.LastError()).pause }).
+			WithMaxAttempts(cmp.Or(cfg.Attempts, 3)).
+			ReturnLastFailure().
+			Build()),
+		places:  bulkhead.New[any](uint(most)),
+		most:    most,
+		queue:   cmp.Or(cfg.Queue, 10*time.Second),
+		breaker: newBreaker(cmp.Or(cfg.Faults, 10), cmp.Or(cfg.Rest, 10*time.Second)),
 	}
 }
 
@@ -68,7 +80,7 @@ func (p *Provider) Ask(ctx context.Context, body []byte, stream bool) iter.Seq2[
 			yield(Event{}, err)
 			return
 		}
-		defer func() { <-p.places }()
+		defer p.places.ReleasePermit()
 		x, leave, err := p.open(ctx, body, stream)
 		if err != nil {
 			yield(Event{}, err)
@@ -96,60 +108,81 @@ func (p *Provider) enter(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ended(ctx)
 	}
-	select {
-	case p.places <- struct{}{}:
+	err := p.places.AcquirePermitWithMaxWait(ctx, p.queue)
+	switch {
+	case err == nil:
 		return nil
-	default:
+	case errors.Is(err, bulkhead.ErrFull):
+		full := agent.Errorf(agent.KindRateLimited, "All %d calls to the provider that may run at once are taken; try again later.", p.most)
+		full.RetryAfter = p.queue
+		return full
 	}
-	full := time.NewTimer(p.queue)
-	defer full.Stop()
-	select {
-	case p.places <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ended(ctx)
-	case <-full.C:
-		err := agent.Errorf(agent.KindRateLimited, "All %d calls to the provider that may run at once are taken; try again later.", cap(p.places))
-		err.RetryAfter = p.queue
-		return err
-	}
+	return ended(ctx)
+}
+
+// opened is an exchange that the provider has accepted, with the leave for it.
+type opened struct {
+	exchange *exchange
+	leave    *permit
+}
+
+// again marks a fault after which the request is sent once more.
+type again struct {
+	pause time.Duration
+	err   error
+}
+
+func (a *again) Error() string { return a.err.Error() }
+
+func (a *again) Unwrap() error { return a.err }
+
+func againOf(err error) *again {
+	a := (*again)(nil)
+	_ = errors.As(err, &a)
+	return a
 }
 
 // open brings an exchange about. It alone is ever repeated: what it returns without an
 // error has been accepted by the provider and is read once.
 func (p *Provider) open(ctx context.Context, body []byte, stream bool) (*exchange, *permit, error) {
-	began := time.Now()
+	began, attempts := time.Now(), 0
 	var last error
-	for n := 1; ; n++ {
+	got, err := p.retry.WithContext(ctx).Get(func() (opened, error) {
 		leave, rest := p.breaker.enter()
 		switch {
 		case leave != nil:
 		case last != nil: // it opened on faults like this one, which says more
-			return nil, nil, tried(last, n-1)
+			return opened{}, last
 		default:
-			return nil, nil, resting(rest)
+			return opened{}, resting(rest)
 		}
+		attempts++
 		x, err := p.client.open(ctx, body, stream, p.client.total-time.Since(began))
 		if err == nil {
 			if leave.probe {
 				// The others need not wait until this one has been read.
 				leave.tell(healthy)
 			}
-			return x, leave, nil
+			return opened{x, leave}, nil
 		}
 		leave.tell(blame(ctx, err))
-		if last = err; n >= p.attempts || !unpaid(err) {
-			return nil, nil, tried(last, n)
+		last = err
+		pause := p.pause(attempts, err)
+		if !unpaid(err) || pause > p.maxWait || pause >= p.client.total-time.Since(began) || outlives(ctx, pause) {
+			// Paid for, or nobody gains by a wait that cannot end in an answer.
+			return opened{}, err
 		}
-		pause := p.pause(n, err)
-		if pause > p.maxWait || pause >= p.client.total-time.Since(began) || outlives(ctx, pause) {
-			// Nobody gains by a wait that cannot end in an answer.
-			return nil, nil, tried(last, n)
-		}
-		if !sleep(ctx, pause) {
-			return nil, nil, ended(ctx)
-		}
+		return opened{}, &again{pause, err}
+	})
+	switch a := againOf(err); {
+	case err == nil:
+		return got.exchange, got.leave, nil
+	case ctx.Err() != nil:
+		return nil, nil, ended(ctx)
+	case a != nil:
+		err = a.err
 	}
+	return nil, nil, tried(err, attempts)
 }
 
 // tried tells the log how often a request was sent in vain.
@@ -226,18 +259,6 @@ func resting(wait time.Duration) error {
 func outlives(ctx context.Context, wait time.Duration) bool {
 	deadline, ok := ctx.Deadline()
 	return ok && time.Until(deadline) <= wait
-}
-
-// sleep waits, and reports false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 func ended(ctx context.Context) error { return fmt.Errorf("ask the model: %w", ctx.Err()) }
