@@ -67,8 +67,12 @@ type Asked struct {
 	// WireHead, then the items of Replayed earlier steps and NewItems, joined by
 	// commas, then WireTail, are the bytes that were posted. Kept apart so that a
 	// replayed transcript is not stored again with every call.
-	WireHead   string            `json:"wireHead"`
-	Replayed   int               `json:"replayed,omitempty"`
+	WireHead string `json:"wireHead"`
+	Replayed int    `json:"replayed,omitempty"`
+	// Room bounds the replayed items in bytes, where the whole transcript did not fit
+	// the model; 0 is no bound. LeftOut counts the turns that went for it.
+	Room       int               `json:"room,omitempty"`
+	LeftOut    int               `json:"leftOut,omitempty"`
 	NewItems   []json.RawMessage `json:"newItems"`
 	WireTail   string            `json:"wireTail"`
 	WireSHA256 string            `json:"wireSha256"`

@@ -2,6 +2,7 @@ package llm_test
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 
 	"github.com/aptixhq/aptix/internal/llm"
@@ -65,5 +66,23 @@ func TestReplay(t *testing.T) {
 		{"not JSON", raw(`"function_call`, user), nil, raw(`"function_call`, user)},
 	} {
 		t.Run(tt.name, func(t *testing.T) { want(t, llm.Replay(tt.transcript, tt.added), tt.want) })
+	}
+}
+
+func TestOverflows_InTheWordsOfEachProvider(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		err  error
+		want bool
+	}{
+		{"OpenAI", &llm.StatusError{Status: 400, Code: "context_length_exceeded"}, true},
+		{"vLLM", &llm.StatusError{Status: 400, Message: "This model's maximum context length is 4096 tokens."}, true},
+		{"llama.cpp", &llm.StatusError{Status: 400, Message: "the request exceeds the available context size. try increasing the context size"}, true},
+		{"a proxy", &llm.StatusError{Status: 413, Message: "exceeds the context window"}, true},
+		{"a fault inside", &llm.StatusError{Status: 500, Message: "context length"}, false},
+		{"another refusal", &llm.StatusError{Status: 400, Message: "unknown model"}, false},
+		{"no refusal", errors.New("context length"), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) { want(t, llm.Overflows(tt.err), tt.want) })
 	}
 }

@@ -29,6 +29,8 @@ type Lane struct {
 	// History is the transcript so far. It is sent, as Replay returns it, unless the
 	// request chains to a previous response (decision 29).
 	History []json.RawMessage
+	// Room bounds what is sent of the History, in bytes (see Shorten); 0 is no bound.
+	Room int
 	// Chain lets the provider remember the conversation (decision 29).
 	Chain bool
 	// OmitTemperature is for models that refuse it (decision 30).
@@ -53,6 +55,8 @@ type Wire struct {
 	New     []json.RawMessage
 	Tail    string
 	History []json.RawMessage
+	// LeftOut is how many turns the History lacks.
+	LeftOut int
 }
 
 // Bytes returns the request body.
@@ -153,7 +157,9 @@ func BuildWire(c prompt.Canonical, l Lane) Wire {
 		r.PreviousResponseID = c.PreviousResponseID
 		history = nil
 	}
-	return wire(r, history, items(c, l)...)
+	w := wire(r, history, items(c, l)...)
+	w.History, w.LeftOut = Shorten(w.History, w.New, l.Room)
+	return w
 }
 
 // wire cuts the body of a request where its items belong.

@@ -328,3 +328,92 @@ func TestContinuity_SwitchedBetweenRestarts(t *testing.T) {
 		}
 	}
 }
+
+// TestContinuity_LongerThanTheModel goes on with a session that has outgrown its model:
+// the oldest whole turns are left out, the user is told, and no call loses its output.
+func TestContinuity_LongerThanTheModel(t *testing.T) {
+	const window = 12 << 10 // bytes of input items, of everything that the model hears
+	for _, chain := range []bool{true, false} {
+		t.Run(fmt.Sprintf("chain %t", chain), func(t *testing.T) {
+			provider := llmtest.New(t)
+			provider.Otherwise(func(request []byte) llmtest.Reply {
+				heard := provider.Heard()
+				if llm.Size(heard[len(heard)-1]) > window {
+					return llmtest.Reply{Status: http.StatusBadRequest, Headers: map[string]string{"Content-Type": "application/json"},
+						Body: `{"error":{"message":"Your input exceeds the context window of this model.","code":"context_length_exceeded","param":"input"}}`}
+				}
+				return nextLine(t, request)
+			})
+			r := newRig(t, func(r *rig) { r.provider, r.chain = provider, chain })
+			r.createWithTools("s1")
+			told := 0
+			for n := 1; n <= 14; n++ {
+				key, _, err := r.pipeline.Submit(t.Context(), caller, contract.UserTurn{SessionID: "s1", TurnID: agent.TurnID(fmt.Sprintf("t%d", n)),
+					Instruction: fmt.Sprintf("This is turn %d. %s", n, strings.Repeat("Blah. ", 200))})
+				if err != nil {
+					t.Fatal(err)
+				}
+				turn := r.await(key)
+				for turn.State == agent.TurnWaiting {
+					var asked struct{ ToolCalls []agent.ToolCall }
+					if err := json.Unmarshal(turn.Response, &asked); err != nil {
+						t.Fatal(err)
+					}
+					if _, _, _, err := r.pipeline.Continue(t.Context(), caller, results("s1", string(key.Turn), string(asked.ToolCalls[0].ID))); err != nil {
+						t.Fatal(err)
+					}
+					turn = r.await(key)
+				}
+				if turn.State != agent.TurnCompleted {
+					t.Fatalf("turn %d is %s: %+v", n, turn.State, turn.Fault)
+				}
+				checkRequests(t, r, key)
+				if strings.Contains(string(turn.Response), "oldest turns were left out") {
+					told++
+				}
+			}
+			heard := provider.Heard()
+			last := heard[len(heard)-1]
+			if llm.Size(last) > window {
+				t.Errorf("the model answered %d bytes, it takes %d", llm.Size(last), window)
+			}
+			summaries := 0
+			for _, items := range heard {
+				if len(items) > 1 && strings.Contains(string(items[1]), "[EARLIER TURNS]") && strings.Contains(string(items[1]), "- This is turn 1. Blah.") {
+					summaries++
+				}
+			}
+			t.Logf("%d requests, the user was told in %d turns", len(provider.Requests()), told)
+			if told == 0 || summaries == 0 {
+				t.Errorf("the user was told in %d turns, the model read %d summaries; want both", told, summaries)
+			}
+		})
+	}
+}
+
+// A turn that is too long for the model by itself fails with the provider's own word,
+// and is not sent for ever.
+func TestContinuity_OneTurnLongerThanTheModel(t *testing.T) {
+	provider := llmtest.New(t, llmtest.Reply{Text: "One."})
+	provider.Otherwise(func([]byte) llmtest.Reply {
+		return llmtest.Reply{Status: http.StatusBadRequest, Headers: map[string]string{"Content-Type": "application/json"},
+			Body: `{"error":{"message":"maximum context length is 10 tokens"}}`}
+	})
+	r := newRig(t, func(r *rig) { r.provider, r.chain = provider, true })
+	for i, want := range []agent.TurnState{agent.TurnCompleted, agent.TurnFailed} {
+		key, _, err := r.pipeline.Submit(t.Context(), caller, contract.UserTurn{SessionID: "s1", TurnID: agent.TurnID(fmt.Sprintf("t%d", i)), Instruction: "Say a number."})
+		if err != nil {
+			t.Fatal(err)
+		}
+		turn := r.await(key)
+		if turn.State != want {
+			t.Errorf("turn %d is %s (%+v), want %s", i, turn.State, turn.Fault, want)
+		}
+		if want == agent.TurnFailed && !strings.Contains(turn.Fault.Message, "maximum context length") {
+			t.Errorf("the fault is %+v", turn.Fault)
+		}
+	}
+	if n := len(provider.Requests()); n != 3 { // one for each turn, and one without the first turn
+		t.Errorf("%d requests, want 3", n)
+	}
+}

@@ -74,7 +74,8 @@ func (p *Pipeline) Requests(ctx context.Context, key agent.TurnKey) ([]ModelCall
 			}
 			items := a.NewItems
 			if a.Replayed > 0 {
-				items = slices.Concat(llm.Replay(earlier, a.NewItems), a.NewItems)
+				history, _ := llm.Shorten(llm.Replay(earlier, a.NewItems), a.NewItems, a.Room)
+				items = slices.Concat(history, a.NewItems)
 			}
 			wire := llm.Assemble(a.WireHead, items, a.WireTail)
 			if prompt.SHA256(wire) != a.WireSHA256 {

@@ -138,10 +138,17 @@ func (p *Pipeline) deliver(ctx context.Context, t reasoner.Turn, out reasoner.Ou
 		return j.wait(ctx, response, out.Waiting, p.Now().Add(p.Limits.WaitTime))
 	}
 	var warnings []string
+	leftOut := 0
 	for _, step := range j.all {
 		if step.Accepted != nil {
 			warnings = append(warnings, step.Accepted.Warnings...)
 		}
+		if step.Asked != nil {
+			leftOut = max(leftOut, step.Asked.LeftOut)
+		}
+	}
+	if leftOut > 0 {
+		warnings = append(warnings, fmt.Sprintf("The conversation no longer fits the model: the %d oldest turns were left out, but for a line on what was asked in each. Start a new session, or repeat what matters.", leftOut))
 	}
 	response, err := encode(contract.Final{
 		SessionID: t.Key.Session, TurnID: t.Key.Turn,

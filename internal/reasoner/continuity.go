@@ -11,27 +11,59 @@ import (
 	"github.com/aptixhq/aptix/internal/prompt"
 )
 
-// remind asks again with the whole transcript, since the provider does not know the
-// response that the request continued (decision 29). The model has done nothing for
-// the first request, so this is no second generation. It is a request of its own in
-// the journal: what was sent, and why there are two, can be read back.
-func (r *run) remind(ctx context.Context, sent *agent.Asked, forgotten string, refused error) error {
-	history, err := r.history(ctx, sent)
-	if err != nil {
-		return err
+// again journals the request that is worth sending after the provider refused the one
+// before, and reports whether there is one. The model has done nothing for the first
+// request, so this is no second generation. It is a request of its own in the journal:
+// what was sent, and why there are two, can be read back.
+//
+// A provider that does not know the previous response is sent the transcript (decision
+// 29). One whose model the transcript does not fit is sent less of it.
+func (r *run) again(ctx context.Context, sent *agent.Asked, refused error) (bool, error) {
+	previous := llm.PreviousResponseID(sent.WireHead, sent.WireTail)
+	forgotten, overflows := llm.Forgotten(refused, previous), llm.Overflows(refused)
+	if !forgotten && !overflows {
+		return false, nil
 	}
-	again := *sent
-	again.Call = r.modelCalls + 1
-	again.WireHead = llm.Unchained(sent.WireHead, forgotten)
-	again.Replayed = len(history)
-	again.WireSHA256 = prompt.SHA256(llm.Assemble(again.WireHead, slices.Concat(history, again.NewItems), again.WireTail))
-	r.log.WarnContext(ctx, "the provider does not know the previous response; the transcript is sent instead",
-		"turn", r.turn.Key.String(), "items", len(history), "error", refused)
-	return r.record(ctx, agent.Step{Kind: agent.StepAsked, Asked: &again})
+	next := *sent
+	next.Call = r.modelCalls + 1
+	next.WireHead = llm.Unchained(sent.WireHead, previous)
+	whole, err := r.transcript(ctx, sent)
+	if err != nil {
+		return false, err
+	}
+	if overflows {
+		next.Room = sent.Room
+		if next.Room == 0 {
+			next.Room = llm.Size(whole)
+		}
+		for next.LeftOut == sent.LeftOut {
+			if next.Room /= 2; next.Room == 0 {
+				return false, nil // there is nothing left that could go
+			}
+			_, next.LeftOut = llm.Shorten(whole, sent.NewItems, next.Room)
+		}
+	}
+	history, _ := llm.Shorten(whole, sent.NewItems, next.Room)
+	next.Replayed = len(history)
+	next.WireSHA256 = prompt.SHA256(llm.Assemble(next.WireHead, slices.Concat(history, next.NewItems), next.WireTail))
+	r.log.WarnContext(ctx, "the provider refused a model call; the transcript is sent instead",
+		"turn", r.turn.Key.String(), "items", len(history), "turnsLeftOut", next.LeftOut, "error", refused)
+	return true, r.record(ctx, agent.Step{Kind: agent.StepAsked, Asked: &next})
 }
 
-// history returns what came before the new items of the request that is being asked.
+// history returns what comes before the new items of the request that is being asked.
 func (r *run) history(ctx context.Context, sent *agent.Asked) ([]json.RawMessage, error) {
+	whole, err := r.transcript(ctx, sent)
+	if err != nil {
+		return nil, err
+	}
+	history, _ := llm.Shorten(whole, sent.NewItems, sent.Room)
+	return history, nil
+}
+
+// transcript returns everything that came before the new items of the request that is
+// being asked, as it can be sent again.
+func (r *run) transcript(ctx context.Context, sent *agent.Asked) ([]json.RawMessage, error) {
 	if r.turn.Chain && r.turn.Transcript == nil && r.turn.Recall != nil {
 		var err error
 		if r.turn.Transcript, err = r.turn.Recall(ctx); err != nil {

@@ -181,8 +181,8 @@ func (r *run) ask(ctx context.Context) error {
 					r.journal.Delta(text)
 				}
 			}
-			if id := llm.PreviousResponseID(sent.WireHead, sent.WireTail); llm.Forgotten(err, id) {
-				return r.remind(ctx, sent, id, err)
+			if again, failed := r.again(ctx, sent, err); again || failed != nil {
+				return failed
 			}
 			return err
 		}

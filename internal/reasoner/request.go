@@ -28,7 +28,7 @@ func (r *Reasoner) request(t Turn, s *state) Request {
 		Chain:           t.Chain,
 		OmitTemperature: t.Context.OmitTemperature, EncryptedReasoning: t.Context.EncryptedReasoning,
 		OmitStore: t.Context.OmitStore, OmitToolChoice: t.Context.OmitToolChoice,
-		FirstCall: s.answers == 0,
+		FirstCall: s.answers == 0, Room: s.room,
 	}
 	if s.answers > 0 {
 		l1.Instruction, l1.Artifacts, l1.Images = "", nil, nil
@@ -47,7 +47,7 @@ func (r *Reasoner) request(t Turn, s *state) Request {
 	}
 	canonical := prompt.Build(in)
 	wire := llm.BuildWire(canonical, lane)
-	out := Request{Canonical: canonical.JSON(), Wire: wire, WireBytes: wire.Bytes()}
+	out := Request{Canonical: canonical.JSON(), Wire: wire, WireBytes: wire.Bytes(), Room: s.room}
 	out.CanonicalSHA256, out.WireSHA256 = prompt.SHA256(out.Canonical), prompt.SHA256(out.WireBytes)
 	return out
 }
@@ -66,6 +66,7 @@ func (q Request) Asked(n int, m agent.ModeKey) agent.Step {
 		Call: n, Mode: m,
 		Canonical: string(q.Canonical), CanonicalSHA256: q.CanonicalSHA256,
 		WireHead: q.Wire.Head, Replayed: len(q.Wire.History), NewItems: q.Wire.New, WireTail: q.Wire.Tail,
+		Room: q.Room, LeftOut: q.Wire.LeftOut,
 		WireSHA256: q.WireSHA256,
 	}}
 }

@@ -15,6 +15,8 @@ type state struct {
 	asked      *agent.Asked  // sent or to be sent, not answered yet
 	modelCalls int           // the number of the last request
 	answers    int           // the responses so far
+	// room is what the model was seen to take of the transcript, in bytes; 0 when all.
+	room       int
 	responseID string
 	// items are this turn's transcript: what was sent anew and what came back.
 	items []json.RawMessage
@@ -45,6 +47,7 @@ func (s *state) apply(step agent.Step) {
 		}
 		s.asked = step.Asked
 		s.modelCalls = step.Asked.Call
+		s.room = step.Asked.Room
 		s.items = append(s.items, step.Asked.NewItems...)
 	case agent.StepAnswered:
 		a := step.Answered

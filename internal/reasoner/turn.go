@@ -94,4 +94,6 @@ type Request struct {
 	Wire            llm.Wire
 	WireBytes       []byte
 	WireSHA256      string
+	// Room is what bounds the replayed items, in bytes; 0 is no bound.
+	Room int
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -163,10 +164,12 @@ func (v delivery) fault() error {
 	return nil
 }
 
-// answer is what both answer kinds say about the mode.
+// answer is what a turn's answer says beside the text: both kinds of the mode, a final
+// one also of what the user should know.
 type answer struct {
-	Mode       agent.ModeKey     `json:"mode"`
-	ModeChange *agent.ModeSwitch `json:"modeChange"`
+	Mode         agent.ModeKey     `json:"mode"`
+	ModeChange   *agent.ModeSwitch `json:"modeChange"`
+	UserWarnings []string          `json:"userWarnings"`
 }
 
 func answerOf(response json.RawMessage) (answer, error) {
@@ -273,6 +276,11 @@ func (v delivery) metadata(sent json.RawMessage, a answer) (json.RawMessage, err
 		warnings = first.Accepted.Warnings
 	case first.Continued != nil:
 		warnings = first.Continued.Warnings
+	}
+	for _, w := range a.UserWarnings {
+		if !slices.Contains(warnings, w) {
+			warnings = append(slices.Clip(warnings), w)
+		}
 	}
 	if len(warnings) > 0 {
 		pairs["aptix_warning"] = clip(strings.Join(warnings, " "), maxMetadataValue)

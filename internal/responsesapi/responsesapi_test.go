@@ -467,6 +467,18 @@ func TestCreate_AnIncompleteAnswerSaysWhy(t *testing.T) {
 	}
 }
 
+func TestCreate_WarnsOfTurnsThatWereLeftOut(t *testing.T) {
+	r := newRig(t, llmtest.Reply{Text: "One."},
+		llmtest.Reply{Status: 400, Body: `{"error":{"message":"Too long.","code":"context_length_exceeded"}}`, Headers: map[string]string{"Content-Type": "application/json"}},
+		llmtest.Reply{Text: "Two."})
+	talk := responses.ResponseNewParamsConversationUnion{OfString: openai.String("talk")}
+	r.new(responses.ResponseNewParams{Model: "default", Input: text("1"), Conversation: talk})
+	got := r.new(responses.ResponseNewParams{Model: "default", Input: text("2"), Conversation: talk})
+	if got.OutputText() != "Two." || !strings.Contains(got.Metadata["aptix_warning"], "no longer fits the model") {
+		t.Errorf("got %s", got.RawJSON())
+	}
+}
+
 func TestDelete(t *testing.T) {
 	r := newRig(t, llmtest.Reply{Text: "one"}, llmtest.Reply{Text: "two"}, llmtest.Reply{Text: "three"})
 	alone := r.new(responses.ResponseNewParams{Model: "default", Input: text("1")})
