@@ -2,11 +2,16 @@ package events
 
 import (
 	"sync"
+	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
 )
 
-// Hub finds the Log of a turn that is running in this process.
+// linger is how long a closed Log is still found. A turn may be over before those who
+// have just been told of it have come to read.
+const linger = 100 * time.Millisecond
+
+// Hub finds the Log of a turn that is running in this process, or has run a moment ago.
 type Hub struct {
 	mu   sync.Mutex // guards logs; never held together with a Log's mutex
 	logs map[agent.TurnKey]*Log
@@ -32,8 +37,8 @@ func (h *Hub) Open(k agent.TurnKey, first int64) *Log {
 	return l
 }
 
-// Follow returns the turn's Log. False means that nothing is live: the journal has
-// everything there is.
+// Follow returns the turn's Log, which may be closed already. False means that nothing
+// is live: the journal has everything there is.
 func (h *Hub) Follow(k agent.TurnKey) (*Log, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -41,7 +46,10 @@ func (h *Hub) Follow(k agent.TurnKey) (*Log, bool) {
 	return l, ok
 }
 
-// drop forgets a closed Log, unless the turn has got a new one meanwhile.
+// retire forgets a closed Log in a moment.
+func (h *Hub) retire(l *Log) { time.AfterFunc(linger, func() { h.drop(l) }) }
+
+// drop forgets a Log, unless the turn has got a new one meanwhile.
 func (h *Hub) drop(l *Log) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -54,15 +54,19 @@ func (l *Log) add(events []agent.Event) bool {
 }
 
 // Close ends the delivery: followers read what is there and stop, and the hub
-// forgets the Log. Before it, the journal must hold all that was appended.
+// forgets the Log soon after. Before it, the journal must hold all that was appended.
 func (l *Log) Close() {
 	l.mu.Lock()
-	closed := l.closed
+	closed, empty := l.closed, len(l.events) == 0
 	l.closed = true
 	l.wake()
 	l.mu.Unlock()
-	if !closed {
+	switch {
+	case closed:
+	case empty:
 		l.hub.drop(l)
+	default:
+		l.hub.retire(l)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/events"
 )
 
 // Follow yields the turn's events after sequence `after`, first from the journal and
@@ -26,10 +27,12 @@ func (p *Pipeline) Follow(ctx context.Context, key agent.TurnKey, after int64) i
 			}
 			return yield(e, nil)
 		}
+		var read *events.Log // to its end
 		for {
 			// The live log is looked up before the journal is read: what is in
 			// neither has not happened yet.
 			log, live := p.Hub.Follow(key)
+			live = live && log != read
 			over := false // as far as the journal says
 			// A log that begins with the turn, or where the reader stands, is all that
 			// is needed.
@@ -76,6 +79,7 @@ func (p *Pipeline) Follow(ctx context.Context, key agent.TurnKey, after int64) i
 					return
 				}
 			}
+			read = log
 		}
 	}
 }

@@ -34,7 +34,11 @@ type hooks struct {
 	expired []agent.TurnKey
 }
 
-func withHooks(h *hooks) func(*rig) { return func(r *rig) { r.hooks = h } }
+// withHooks lets a test see and refuse each commit; so that it can tell them apart, each
+// step that could wait for another one's gets its own.
+func withHooks(h *hooks) func(*rig) {
+	return func(r *rig) { r.hooks, r.times.Gather = h, -1 }
+}
 
 func (h *hooks) AppendSteps(ctx context.Context, a store.Append) error {
 	if h.append != nil {
@@ -49,17 +53,17 @@ func (h *hooks) AppendSteps(ctx context.Context, a store.Append) error {
 	return err
 }
 
-func (h *hooks) OpenTurn(ctx context.Context, n store.NewTurn) (agent.Session, agent.Turn, error) {
+func (h *hooks) OpenTurn(ctx context.Context, n store.NewTurn) error {
 	if h.open != nil {
 		if err := h.open(n); err != nil {
-			return agent.Session{}, agent.Turn{}, err
+			return err
 		}
 	}
-	s, t, err := h.Store.OpenTurn(ctx, n)
+	err := h.Store.OpenTurn(ctx, n)
 	if err == nil && h.opened != nil {
 		h.opened(n)
 	}
-	return s, t, err
+	return err
 }
 
 func (h *hooks) Session(ctx context.Context, org agent.OrgID, id agent.SessionID) (agent.Session, error) {

@@ -3,7 +3,9 @@ package pipeline
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
@@ -11,27 +13,47 @@ import (
 	"github.com/aptixhq/aptix/internal/store"
 )
 
-// journal numbers a turn's steps and events, commits them and then shows them. One
-// goroutine uses it: the turn's.
+// errStillborn ends the run of a turn that could not be made durable. Nobody has seen
+// anything of it.
+var errStillborn = errors.New("the turn was not accepted")
+
+// journal numbers a turn's steps and events, commits them and then shows them. The
+// turn's goroutine uses it; the commits of Soon come from a timer.
 type journal struct {
 	store Store
 	now   func() time.Time
+	times Limits
 	key   agent.TurnKey
 	live  *events.Log // nil when nobody can follow live
+	// born is closed when the turn is durable, or will never be.
+	born chan struct{}
 
+	mu sync.Mutex // guards what follows
+	position
+	// first makes the turn durable, together with the steps of the first commit. Nil
+	// once that is done, or failed with bornErr.
+	first   *store.NewTurn
+	bornErr error
+	timer   *time.Timer // commits what is held; nil when that is not due
+}
+
+// position is how far a journal has come; a commit that fails goes back to it.
+type position struct {
 	nextStep  int
 	nextEvent int64
 	held      []agent.Step
 	// all is the whole journal of the turn, held steps included.
 	all []agent.Step
-	// unjournalled are the text pieces shown since the last answer, from event
-	// sequence shownFrom on.
+	// unjournalled are the text pieces since the last answer, from event sequence
+	// shownFrom on. The last hidden of them came while a step before them was held.
 	unjournalled []string
 	shownFrom    int64
+	hidden       int
 }
 
+// newJournal goes on with the journal of a turn that is durable.
 func newJournal(p *Pipeline, key agent.TurnKey, steps []agent.Step, live *events.Log) *journal {
-	j := &journal{store: p.Store, now: p.Now, key: key, live: live, nextStep: 1, nextEvent: 1, all: steps}
+	j := &journal{store: p.Store, now: p.Now, times: p.Limits, key: key, live: live, position: position{nextStep: 1, nextEvent: 1, all: steps}}
 	if n := len(steps); n > 0 {
 		last := steps[n-1]
 		j.nextStep = last.N + 1
@@ -40,21 +62,125 @@ func newJournal(p *Pipeline, key agent.TurnKey, steps []agent.Step, live *events
 	return j
 }
 
+// begin begins the journal of a turn that its first commit makes durable: the next
+// one, or one of its own if that does not come soon.
+func begin(p *Pipeline, n store.NewTurn, live *events.Log, steps ...agent.Step) *journal {
+	j := newJournal(p, n.Turn.Key, nil, live)
+	j.first, j.born = &n, make(chan struct{})
+	j.Soon(steps...)
+	return j
+}
+
+// opening returns the session that an unborn turn was built from. Its mode is the
+// session's when the turn is born: the store refuses it otherwise.
+func (j *journal) opening() (agent.Session, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.first == nil {
+		return agent.Session{}, false
+	}
+	return *j.first.Session, true
+}
+
+// journalled returns the whole journal, held steps included.
+func (j *journal) journalled() []agent.Step {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.all
+}
+
+// close gives up what is held and not committed.
+func (j *journal) close() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.timer != nil {
+		j.timer.Stop()
+		j.timer = nil
+	}
+	if j.live != nil {
+		j.live.Close()
+	}
+}
+
+// stillborn returns why the turn could not be made durable.
+func (j *journal) stillborn() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.bornErr
+}
+
 // Delta implements reasoner.Journal.
 func (j *journal) Delta(text string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	if len(j.unjournalled) == 0 {
 		j.shownFrom = j.nextEvent
 	}
 	j.unjournalled = append(j.unjournalled, text)
-	if j.live != nil {
-		j.live.Append(agent.Event{Type: agent.EventTextDelta, Sequence: j.nextEvent,
-			SessionID: j.key.Session, TurnID: j.key.Turn, Text: text})
-	}
 	j.nextEvent++
+	switch {
+	case len(j.held) > 0:
+		j.hidden++
+	case j.live != nil:
+		j.live.Append(j.piece(1))
+	}
+}
+
+// piece returns the event of the n-th last piece of text.
+func (j *journal) piece(n int) agent.Event {
+	return agent.Event{Type: agent.EventTextDelta, Sequence: j.nextEvent - int64(n),
+		SessionID: j.key.Session, TurnID: j.key.Turn, Text: j.unjournalled[len(j.unjournalled)-n]}
 }
 
 // Hold implements reasoner.Journal.
-func (j *journal) Hold(s agent.Step) { j.held = append(j.held, j.number(s)) }
+func (j *journal) Hold(s agent.Step) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.hold(s)
+}
+
+func (j *journal) hold(s agent.Step) { j.held = append(j.held, j.number(s)) }
+
+// Soon implements reasoner.Journal.
+func (j *journal) Soon(steps ...agent.Step) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, s := range steps {
+		j.hold(s)
+	}
+	switch {
+	case j.times.Gather < 0:
+		j.flush()
+	case j.timer == nil:
+		j.timer = time.AfterFunc(j.times.Gather, j.due)
+	}
+}
+
+// due is called by the timer.
+func (j *journal) due() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.timer != nil { // else another commit was quicker
+		j.flush()
+	}
+}
+
+// flush commits what is held. When that fails it is held still, and the next commit
+// tells the turn.
+func (j *journal) flush() {
+	ctx, cancel := context.WithTimeout(context.Background(), j.times.SettleTime)
+	defer cancel()
+	if j.first != nil {
+		_ = j.commit(ctx, store.Append{State: agent.TurnAccepted}) // stillborn has its error
+		return
+	}
+	_ = j.commit(ctx, goesOn())
+}
+
+// goesOn is the transition of a turn that goes on.
+func goesOn() store.Append {
+	return store.Append{State: agent.TurnRunning, From: []agent.TurnState{agent.TurnAccepted, agent.TurnRunning}}
+}
 
 // number gives a step its place. The pieces of text that were shown already belong
 // to the next answer, or to the end of the turn when no answer came of them.
@@ -68,7 +194,7 @@ func (j *journal) number(s agent.Step) agent.Step {
 			if s.Kind == agent.StepSettled {
 				s.Settled.Partial = j.unjournalled
 			}
-			j.unjournalled = nil
+			j.unjournalled, j.hidden = nil, 0
 		}
 	}
 	j.nextEvent = s.FirstEvent + int64(len(s.Events(j.key)))
@@ -78,40 +204,70 @@ func (j *journal) number(s agent.Step) agent.Step {
 
 // Append implements reasoner.Journal.
 func (j *journal) Append(ctx context.Context, steps ...agent.Step) error {
-	return j.commit(ctx, store.Append{State: agent.TurnRunning, From: []agent.TurnState{agent.TurnAccepted, agent.TurnRunning}}, steps...)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.commit(ctx, goesOn(), steps...)
 }
 
 // commit writes the held steps and these with a change of the turn's row, in one
 // transaction, and shows them afterwards. When that fails these steps have not
 // happened, and the turn can go another way; what was held before is held still.
 func (j *journal) commit(ctx context.Context, a store.Append, steps ...agent.Step) error {
-	before := *j
+	if j.bornErr != nil {
+		return errStillborn
+	}
+	before := j.position
 	for _, s := range steps {
-		j.Hold(s)
+		j.hold(s)
 	}
 	a.Key, a.Steps = j.key, j.held
-	if err := j.store.AppendSteps(ctx, a); err != nil {
-		*j = before
+	if err := j.write(ctx, a); err != nil {
+		j.position = before
 		return fmt.Errorf("journal turn %s: %w", j.key, err)
 	}
-	j.show(j.held)
+	if j.timer != nil {
+		j.timer.Stop()
+		j.timer = nil
+	}
 	j.held = nil
+	j.show(a.Steps)
 	return nil
 }
 
-// show publishes the events of committed steps, but for the pieces of text that
-// Delta has shown.
+// write writes a transition. The first one brings the turn with it; a turn that
+// cannot be opened has never been.
+func (j *journal) write(ctx context.Context, a store.Append) error {
+	if j.first == nil {
+		return j.store.AppendSteps(ctx, a)
+	}
+	n := j.first
+	n.Steps, n.LastResponseID = a.Steps, a.LastResponseID
+	n.Turn.State, n.Turn.Response, n.Turn.Fault = a.State, a.Response, a.Fault
+	n.Turn.UpdatedAt = a.Steps[len(a.Steps)-1].At
+	if !a.Deadline.IsZero() {
+		n.Turn.Deadline = a.Deadline
+	}
+	j.first = nil
+	j.bornErr = j.store.OpenTurn(ctx, *n)
+	close(j.born)
+	return j.bornErr
+}
+
+// show publishes the events of committed steps, and the text that waited behind them.
 func (j *journal) show(steps []agent.Step) {
+	hidden := j.hidden
+	j.hidden = 0
 	if j.live == nil {
 		return
 	}
+	var out []agent.Event
 	for _, s := range steps {
-		for _, e := range s.Events(j.key) {
-			if e.Type != agent.EventTextDelta {
-				j.live.Append(e)
-			}
-		}
+		out = append(out, s.Events(j.key)...) // the log drops the text that it has already
 	}
+	for n := hidden; n > 0; n-- {
+		out = append(out, j.piece(n))
+	}
+	j.live.Append(out...)
 }
 
 // settle ends the turn: answer or fault, state, and the session's last response id
@@ -123,12 +279,25 @@ func (j *journal) settle(ctx context.Context, s agent.Settled, lastResponse stri
 	if s.State == agent.TurnCompleted {
 		a.LastResponseID = &lastResponse
 	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	return j.commit(ctx, a, agent.Step{Kind: agent.StepSettled, Settled: &s})
 }
 
 // wait hands the turn over to the client.
 func (j *journal) wait(ctx context.Context, response json.RawMessage, calls []agent.ToolCall, until time.Time) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	return j.commit(ctx, store.Append{
 		State: agent.TurnWaiting, From: []agent.TurnState{agent.TurnAccepted, agent.TurnRunning}, Response: response, Deadline: until,
 	}, agent.Step{Kind: agent.StepWaiting, Waiting: &agent.Delivery{Response: response, Calls: calls}})
+}
+
+// proceed takes the client's results in.
+func (j *journal) proceed(ctx context.Context, c agent.Continued, deadline time.Time) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.commit(ctx, store.Append{
+		State: agent.TurnRunning, From: []agent.TurnState{agent.TurnWaiting}, ContinuationSHA256: c.SHA256, Deadline: deadline,
+	}, agent.Step{Kind: agent.StepContinued, Continued: &c})
 }

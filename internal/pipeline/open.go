@@ -67,54 +67,27 @@ func (p *Pipeline) Execute(ctx context.Context, by agent.Caller, x Execution) (k
 	unlock := p.sessionLocks.lock(key.Org, key.Session)
 	defer unlock()
 
-	known, err := p.knownTurn(ctx, key, x)
-	if err != nil || known {
-		return key, 0, err
-	}
-	if p.isDraining() {
-		return key, 0, errDraining()
-	}
-	if p.interrupt(key) {
-		return key, 0, agent.Errorf(agent.KindTurnInProgress,
-			"A turn %q of an erased session of this name is still stopping. Send the request again in a moment, or choose a fresh turnId.", key.Turn)
-	}
-	if err := p.free(ctx, key); err != nil {
-		return key, 0, err
-	}
-	live := p.Hub.Open(key, 1)
 	// A mode or tool change may slip between reading the session and writing the
 	// turn. The store notices; the turn is then built again from what holds now.
 	for range 100 {
-		var o opened
-		if o, err = p.open(ctx, by, x); err != nil {
+		var at store.Standing
+		if at, err = p.Store.Standing(ctx, key); err != nil {
 			break
 		}
-		j := newJournal(p, key, nil, live)
-		j.Hold(agent.Step{Kind: agent.StepAccepted, Accepted: &agent.Accepted{Warnings: o.warnings, Instructions: o.turn.Instructions, Door: x.Door}})
-		j.Hold(o.first.Asked(1, o.turn.Request.Mode))
-		request, blobs := x.Stored()
-		deadline := p.Now().Add(p.Limits.TurnTime)
-		_, _, err = p.Store.OpenTurn(ctx, store.NewTurn{
-			Session: &o.session, SessionVersion: o.readVersion, SolutionContext: x.SolutionContextText, Blobs: blobs, Steps: j.held,
-			Turn: agent.Turn{
-				Key: key, User: by.User, State: agent.TurnAccepted,
-				Request: request, BodySHA256: x.SHA256(), Mode: o.turn.Request.Mode, Tools: o.turn.Tools.JSON, Stream: x.Stream,
-				Deadline: deadline, CreatedAt: p.Now().UTC(), UpdatedAt: p.Now().UTC(),
-			},
-		})
-		if errors.Is(err, store.ErrVersion) {
-			continue
+		if at.Known {
+			return key, 0, p.same(ctx, key, x)
 		}
-		if err == nil {
-			steps := j.held
-			j.held = nil
-			j.show(steps)
-			p.start(o.turn, steps, j, deadline)
-			return key, 0, nil
+		if err := p.free(key, at); err != nil {
+			return key, 0, err
 		}
-		break
+		var o opened
+		if o, err = p.open(ctx, by, x, at.Session); err != nil {
+			break
+		}
+		if err = p.bear(by, x, o); !errors.Is(err, store.ErrVersion) {
+			break
+		}
 	}
-	live.Close()
 	if active := (*store.ActiveError)(nil); errors.As(err, &active) {
 		return key, 0, errBusy(active.Turn)
 	}
@@ -124,19 +97,45 @@ func (p *Pipeline) Execute(ctx context.Context, by agent.Caller, x Execution) (k
 	return key, 0, nil
 }
 
-// free refuses a turn while another one of its session runs here. The store refuses it
-// too, but last: by then that turn may have ended, and the new one would be built from
-// a session that does not know its answer. With the session locked none starts.
-func (p *Pipeline) free(ctx context.Context, key agent.TurnKey) error {
-	for _, k := range p.runningIn(key.Org, key.Session) {
-		t, err := p.Store.Turn(ctx, k)
-		switch {
-		case agent.KindOf(err) == agent.KindNotFound: // of an erased session
-		case err != nil:
-			return err
-		case !t.State.Terminal():
-			return errBusy(k.Turn)
-		}
+// bear starts a turn and returns when it is durable, or has never been. Meanwhile the
+// model is asked already: nothing of the turn is shown or acted on before its commit,
+// so whoever loses it has lost nothing (decision 63). The caller holds the session's
+// lock.
+func (p *Pipeline) bear(by agent.Caller, x Execution, o opened) error {
+	key := o.turn.Key
+	request, blobs := x.Stored()
+	now := p.Now()
+	deadline := now.Add(p.Limits.TurnTime)
+	j := begin(p, store.NewTurn{
+		Session: &o.session, SessionVersion: o.readVersion, SolutionContext: x.SolutionContextText, Blobs: blobs,
+		Turn: agent.Turn{
+			Key: key, User: by.User, Request: request, BodySHA256: x.SHA256(), Mode: o.turn.Request.Mode,
+			Tools: o.turn.Tools.JSON, Stream: x.Stream, Deadline: deadline, CreatedAt: now.UTC(),
+		},
+	}, p.Hub.Open(key, 1),
+		agent.Step{Kind: agent.StepAccepted, Accepted: &agent.Accepted{Warnings: o.warnings, Instructions: o.turn.Instructions, Door: x.Door}},
+		o.first.Asked(1, o.turn.Request.Mode))
+	r := p.start(o.turn, j.journalled(), j, deadline)
+	<-j.born
+	err := j.stillborn()
+	if err != nil && r != nil {
+		r.cancel(errStillborn)
+		<-r.done
+	}
+	return err
+}
+
+// free refuses a turn that cannot run now. The store refuses it too, but only after the
+// model was asked.
+func (p *Pipeline) free(key agent.TurnKey, at store.Standing) error {
+	switch {
+	case p.isDraining():
+		return errDraining()
+	case p.interrupt(key):
+		return agent.Errorf(agent.KindTurnInProgress,
+			"A turn %q of an erased session of this name is still stopping. Send the request again in a moment, or choose a fresh turnId.", key.Turn)
+	case at.Active != "":
+		return errBusy(at.Active)
 	}
 	return nil
 }
@@ -146,24 +145,18 @@ func errBusy(active agent.TurnID) error {
 		"Turn %q of this session is still active. Wait for its answer, send its tool results, or cancel it.", active)
 }
 
-// knownTurn reports whether the turn exists with this very body.
-func (p *Pipeline) knownTurn(ctx context.Context, key agent.TurnKey, x Execution) (bool, error) {
+// same refuses a turn that is there already with another body.
+func (p *Pipeline) same(ctx context.Context, key agent.TurnKey, x Execution) error {
 	t, err := p.Store.Turn(ctx, key)
-	if agent.KindOf(err) == agent.KindNotFound {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	if t.BodySHA256 == x.SHA256() {
-		return true, nil
+	if err != nil || t.BodySHA256 == x.SHA256() {
+		return err
 	}
 	request, _ := x.Stored()
 	differing := contract.Differing(t.Request, request)
 	if len(differing) == 0 {
 		differing = []string{"what goes with the turn: tools, tool choice, instructions or mode"}
 	}
-	return false, agent.Errorf(agent.KindTurnConflict,
+	return agent.Errorf(agent.KindTurnConflict,
 		"Turn %q exists already with another body; they differ in: %s. Choose a fresh turnId for a new turn.",
 		key.Turn, strings.Join(differing, ", "))
 }
@@ -179,17 +172,17 @@ type opened struct {
 }
 
 // open does everything that precedes the first model call, in the order of
-// decision 10, and writes nothing: load or create the session, normalise the mode,
-// freeze the tools, latch the solution context, build.
-func (p *Pipeline) open(ctx context.Context, by agent.Caller, x Execution) (opened, error) {
+// decision 10, and writes nothing: the session that is known or a new one, normalise
+// the mode, freeze the tools, latch the solution context, build.
+func (p *Pipeline) open(ctx context.Context, by agent.Caller, x Execution, known *agent.Session) (opened, error) {
+	var s agent.Session
 	var readVersion int64
-	s, err := p.Store.Session(ctx, by.Org, x.SessionID)
-	switch {
-	case agent.KindOf(err) == agent.KindNotFound:
+	var err error
+	if known == nil {
 		s, err = p.Sessions.Prepare(by, contract.CreateSession{SessionID: x.SessionID, Mode: x.Mode,
 			AgentContextID: x.AgentContextID, ConversationContextID: x.ConversationContextID})
-	case err == nil:
-		readVersion = s.Version
+	} else {
+		s, readVersion = *known, known.Version
 		err = pinned(s, x.UserTurn)
 	}
 	if err != nil {
@@ -383,14 +376,12 @@ func (p *Pipeline) Proceed(ctx context.Context, by agent.Caller, c Continuation)
 	after = j.nextEvent - 1
 	j.live = p.Hub.Open(key, j.nextEvent)
 	deadline := p.Now().Add(p.Limits.TurnTime)
-	err = j.commit(ctx, store.Append{
-		State: agent.TurnRunning, From: []agent.TurnState{agent.TurnWaiting}, ContinuationSHA256: sha, Deadline: deadline,
-	}, agent.Step{Kind: agent.StepContinued, Continued: &agent.Continued{Results: results, SHA256: sha, Warnings: warnings, Door: c.Door}})
+	err = j.proceed(ctx, agent.Continued{Results: results, SHA256: sha, Warnings: warnings, Door: c.Door}, deadline)
 	if err != nil {
-		j.live.Close()
+		j.close()
 		return key, 0, stream, err
 	}
-	p.start(rt, j.all, j, deadline)
+	p.start(rt, j.journalled(), j, deadline)
 	return key, after, stream, nil
 }
 

@@ -21,7 +21,8 @@ import (
 // Store is the journal as the pipeline uses it.
 type Store interface {
 	Session(ctx context.Context, org agent.OrgID, id agent.SessionID) (agent.Session, error)
-	OpenTurn(ctx context.Context, n store.NewTurn) (agent.Session, agent.Turn, error)
+	Standing(ctx context.Context, k agent.TurnKey) (store.Standing, error)
+	OpenTurn(ctx context.Context, n store.NewTurn) error
 	AppendSteps(ctx context.Context, a store.Append) error
 	Turn(ctx context.Context, k agent.TurnKey) (agent.Turn, error)
 	Turns(ctx context.Context, org agent.OrgID, id agent.SessionID, p store.Page) ([]agent.Turn, string, error)
@@ -69,6 +70,11 @@ type Limits struct {
 	WaitTime time.Duration
 	// SettleTime bounds the commit that ends a turn; default 30 s.
 	SettleTime time.Duration
+	// Gather is how long a step that nobody has seen may wait for a commit that comes
+	// anyway; default 2 ms, negative is not at all. A model that takes longer finds the
+	// step committed while it was thinking; one that answers at once has its answer in
+	// the same commit (decision 63).
+	Gather time.Duration
 	// SweepEvery is how often abandoned and expired turns are looked for; default 5 s.
 	SweepEvery time.Duration
 }
@@ -83,6 +89,9 @@ func (l Limits) withDefaults() Limits {
 	def(&l.WaitTime, 24*time.Hour)
 	def(&l.SettleTime, 30*time.Second)
 	def(&l.SweepEvery, 5*time.Second)
+	if l.Gather == 0 {
+		l.Gather = 2 * time.Millisecond
+	}
 	return l
 }
 
@@ -186,19 +195,6 @@ func (p *Pipeline) runningTurn(key agent.TurnKey) *running {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.running[key]
-}
-
-// runningIn returns the session's turns that run here: one, or a second one that has
-// ended and is about to leave.
-func (p *Pipeline) runningIn(org agent.OrgID, id agent.SessionID) (keys []agent.TurnKey) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for k := range p.running {
-		if k.Org == org && k.Session == id {
-			keys = append(keys, k)
-		}
-	}
-	return keys
 }
 
 func atRest(s agent.TurnState) bool { return s.Terminal() || s == agent.TurnWaiting }

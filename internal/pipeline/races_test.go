@@ -166,7 +166,7 @@ func TestCancel_WhileTheTurnIsDrained(t *testing.T) {
 	r := newRig(t, withHooks(h), withModel(t, llmtest.Reply{Calls: []llmtest.Call{{ID: "c1", Name: tool.ListModes, Arguments: "{}"}}}))
 	key := agent.TurnKey{Org: caller.Org, Session: "s1", Turn: "t1"}
 	drained := make(chan struct{})
-	h.append = once(func(a store.Append) bool { return has(a, agent.StepAsked) }, func(ctx context.Context, _ store.Append) error {
+	h.append = once(func(a store.Append) bool { return has(a, agent.StepToolStarted) }, func(ctx context.Context, _ store.Append) error {
 		go func() {
 			defer close(drained)
 			r.drainAtOnce()
@@ -279,34 +279,25 @@ func TestBrokenOff_WhileTheStoreIsBusy(t *testing.T) {
 	}
 }
 
-// A turn that is accepted just when the server stops is kept, not run behind Drain's
-// back.
+// A turn that is accepted just when the server stops is kept.
 func TestDrain_WhileATurnOpens(t *testing.T) {
 	h := &hooks{}
 	r := newRig(t, withHooks(h), withModel(t, llmtest.Reply{Text: "After the restart."}))
-	drained := false
-	h.opened = func(store.NewTurn) {
-		if err := r.pipeline.Drain(context.Background()); err != nil {
-			t.Error(err)
-		}
-		drained = true
-	}
-	h.append = func(_ context.Context, a store.Append) error {
-		if drained {
-			t.Errorf("turn %s is written to after the drain", a.Key)
+	var drained sync.WaitGroup
+	h.open = func(store.NewTurn) error {
+		drained.Go(r.drainAtOnce)
+		for !r.pipeline.Draining() {
+			time.Sleep(time.Millisecond)
 		}
 		return nil
 	}
 	key := r.submit(userTurn("s1", "t1", "Hello"))
-	if _, live := r.hub.Follow(key); live {
-		t.Error("a turn that does not run is live")
-	}
+	drained.Wait()
 	if _, err := r.pipeline.Await(t.Context(), key); agent.KindOf(err) != agent.KindDraining {
 		t.Errorf("await: %v, want draining", err)
 	}
-	r.stop()
-	h.opened, h.append = nil, nil
-	r.start()
+	h.open = nil
+	r.restart()
 	turn := r.await(key)
 	if got := r.answer(turn).PrimaryOutputText; got != "After the restart." {
 		t.Errorf("answer %q", got)
@@ -317,20 +308,21 @@ func TestDrain_WhileATurnOpens(t *testing.T) {
 // A reader of a continued turn that was broken off is told so: the turn.waiting that
 // it has seen is not where the turn stands.
 func TestFollow_ContinuedTurnBrokenOff(t *testing.T) {
-	h := &hooks{}
-	r := newRig(t, withHooks(h), withModel(t, llmtest.Reply{Calls: []llmtest.Call{{ID: "c1", Name: "read_file", Arguments: "{}"}}}, llmtest.Reply{Text: "Whole."}))
+	never := make(chan struct{})
+	defer close(never)
+	r := newRig(t, withModel(t, llmtest.Reply{Calls: []llmtest.Call{{ID: "c1", Name: "read_file", Arguments: "{}"}}},
+		llmtest.Reply{Text: "Never.", Block: never}, llmtest.Reply{Text: "Whole."}))
 	r.createWithTools("s1")
 	key := r.submit(userTurn("s1", "t1", "Read"))
 	r.await(key)
-	h.append = once(func(a store.Append) bool { return has(a, agent.StepAsked) }, func(ctx context.Context, _ store.Append) error {
-		go r.drainAtOnce()
-		<-ctx.Done()
-		return nil
-	})
 	_, after, _, err := r.pipeline.Continue(t.Context(), caller, results("s1", "t1", "c1"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := r.provider.Await(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	r.drainAtOnce()
 	if _, err := r.pipeline.Await(t.Context(), key); agent.KindOf(err) != agent.KindDraining {
 		t.Errorf("await: %v, want draining", err)
 	}

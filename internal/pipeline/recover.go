@@ -106,11 +106,11 @@ func (p *Pipeline) resume(ctx context.Context, key agent.TurnKey) error {
 	j := newJournal(p, key, steps, nil)
 	j.live = p.Hub.Open(key, j.nextEvent)
 	if err := j.Append(ctx, agent.Step{Kind: agent.StepResumed, Resumed: &agent.Resumed{ReplaceFrom: j.nextEvent}}); err != nil {
-		j.live.Close()
+		j.close()
 		return err
 	}
 	p.Log.Info("turn resumed", "turn", key.String(), "steps", len(steps))
-	p.start(rt, j.all, j, t.Deadline)
+	p.start(rt, j.journalled(), j, t.Deadline)
 	return nil
 }
 

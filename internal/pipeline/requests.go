@@ -25,7 +25,11 @@ type Preview struct {
 
 // Preview builds the first request of a turn exactly as Submit would send it now.
 func (p *Pipeline) Preview(ctx context.Context, by agent.Caller, u contract.UserTurn) (Preview, error) {
-	o, err := p.open(ctx, by, Execution{UserTurn: u})
+	at, err := p.Store.Standing(ctx, agent.TurnKey{Org: by.Org, Session: u.SessionID, Turn: u.TurnID})
+	if err != nil {
+		return Preview{}, err
+	}
+	o, err := p.open(ctx, by, Execution{UserTurn: u}, at.Session)
 	if err != nil {
 		return Preview{}, err
 	}

@@ -15,15 +15,16 @@ import (
 )
 
 // start runs the turn in a goroutine of its own, which ends with the turn, with its
-// deadline or with Drain. The caller holds the session's lock.
-func (p *Pipeline) start(t reasoner.Turn, steps []agent.Step, j *journal, deadline time.Time) {
+// deadline or with Drain. The caller holds the session's lock. It returns nil when
+// nothing runs, because the server stops.
+func (p *Pipeline) start(t reasoner.Turn, steps []agent.Step, j *journal, deadline time.Time) *running {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.draining {
 		// Drain counts on no turn starting behind its back. The turn is journalled
 		// and goes on after the restart.
 		j.live.Close()
-		return
+		return nil
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	ctx, stopTimer := context.WithTimeoutCause(ctx, deadline.Sub(p.Now()), errDeadline)
@@ -37,18 +38,22 @@ func (p *Pipeline) start(t reasoner.Turn, steps []agent.Step, j *journal, deadli
 		r.err = p.run(ctx, t, steps, j)
 		// The journal has everything by now: a follower that finds the live log
 		// closed reads on there.
-		j.live.Close()
-		p.leave(t.Key, r)
+		j.close()
+		p.leave(t.Key, r, j.stillborn() == nil)
 		close(r.done)
 	}()
+	return r
 }
 
 // leave takes the turn off the running ones. A cancel that came too late to break it
 // off, while it was handed to its client or drained, has been promised all the same
-// and is carried out now.
-func (p *Pipeline) leave(key agent.TurnKey, r *running) {
-	unlock := p.sessionLocks.lock(key.Org, key.Session)
-	defer unlock()
+// and is carried out now. Of a turn that was never born nobody knows, and whoever
+// waits for its birth has the session's lock.
+func (p *Pipeline) leave(key agent.TurnKey, r *running, born bool) {
+	if born {
+		unlock := p.sessionLocks.lock(key.Org, key.Session)
+		defer unlock()
+	}
 	p.mu.Lock()
 	// Its client may have been so quick with its tools that it runs again already.
 	if p.running[key] == r {
@@ -56,7 +61,7 @@ func (p *Pipeline) leave(key agent.TurnKey, r *running) {
 	}
 	cancelled := r.cancelled
 	p.mu.Unlock()
-	if !cancelled {
+	if !born || !cancelled {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), p.Limits.SettleTime)
@@ -78,6 +83,9 @@ func (p *Pipeline) run(ctx context.Context, t reasoner.Turn, steps []agent.Step,
 			return nil
 		}
 	}
+	if j.stillborn() != nil {
+		return nil // whoever bore it says why
+	}
 	if errors.Is(err, errDrained) {
 		// Nothing is settled: the turn goes on from its journal after the restart.
 		if err := j.Append(settling); err != nil {
@@ -85,7 +93,7 @@ func (p *Pipeline) run(ctx context.Context, t reasoner.Turn, steps []agent.Step,
 		}
 		return nil
 	}
-	end := agent.Settled{State: agent.TurnFailed, Abandoned: reasoner.Abandon(j.all)}
+	end := agent.Settled{State: agent.TurnFailed, Abandoned: reasoner.Abandon(j.journalled())}
 	switch fault := agent.FaultOf(err); {
 	case errors.Is(err, errCancelled):
 		end.State = agent.TurnCancelled
@@ -117,11 +125,14 @@ func (p *Pipeline) reason(ctx context.Context, t reasoner.Turn, steps []agent.St
 
 // deliver journals the answer of a run, or its client tool calls, and shows it.
 func (p *Pipeline) deliver(ctx context.Context, t reasoner.Turn, out reasoner.Outcome, j *journal) error {
-	// The session's mode is the authority (AGN-011 §3.4): it is read once more, in
-	// case the user switched by hand while the turn ran.
-	s, err := p.Store.Session(ctx, t.Key.Org, t.Key.Session)
-	if err != nil {
-		return fmt.Errorf("read session %s to settle: %w", t.Key.Session, err)
+	s, unborn := j.opening()
+	if !unborn {
+		// The session's mode is the authority (AGN-011 §3.4): it is read once more, in
+		// case the user switched by hand while the turn ran.
+		var err error
+		if s, err = p.Store.Session(ctx, t.Key.Org, t.Key.Session); err != nil {
+			return fmt.Errorf("read session %s to settle: %w", t.Key.Session, err)
+		}
 	}
 	display := string(s.Mode)
 	if m, ok := p.Catalog.Get(s.Mode); ok {
@@ -139,7 +150,7 @@ func (p *Pipeline) deliver(ctx context.Context, t reasoner.Turn, out reasoner.Ou
 	}
 	var warnings []string
 	leftOut := 0
-	for _, step := range j.all {
+	for _, step := range j.journalled() {
 		if step.Accepted != nil {
 			warnings = append(warnings, step.Accepted.Warnings...)
 		}

@@ -48,7 +48,8 @@ func (r *run) again(ctx context.Context, sent *agent.Asked, refused error) (bool
 	next.WireSHA256 = prompt.SHA256(llm.Assemble(next.WireHead, slices.Concat(history, next.NewItems), next.WireTail))
 	r.log.WarnContext(ctx, "the provider refused a model call; the transcript is sent instead",
 		"turn", r.turn.Key.String(), "items", len(history), "turnsLeftOut", next.LeftOut, "error", refused)
-	return true, r.record(ctx, agent.Step{Kind: agent.StepAsked, Asked: &next})
+	r.soon(agent.Step{Kind: agent.StepAsked, Asked: &next})
+	return true, nil
 }
 
 // history returns what comes before the new items of the request that is being asked.

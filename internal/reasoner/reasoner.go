@@ -31,9 +31,12 @@ type Sessions interface {
 type Journal interface {
 	// Append writes the held steps and these in one commit, then shows their events.
 	Append(ctx context.Context, steps ...agent.Step) error
-	// Hold keeps a step back until the next Append, for steps that nothing depends
+	// Hold keeps a step back until the next commit, for steps that nothing depends
 	// on yet: one commit then serves both.
 	Hold(step agent.Step)
+	// Soon holds steps for the next commit, or for one of their own when none comes
+	// within a few milliseconds. Until then nothing behind them is shown.
+	Soon(steps ...agent.Step)
 	// Delta shows a piece of text at once. The answer that it belongs to is
 	// journalled later with all its pieces.
 	Delta(text string)
@@ -113,7 +116,7 @@ func (r *run) loop(ctx context.Context) (Outcome, error) {
 				return r.outcome(client), nil
 			}
 		default:
-			if err := r.build(ctx); err != nil {
+			if err := r.build(); err != nil {
 				return Outcome{}, err
 			}
 		}
@@ -142,8 +145,16 @@ func (r *run) hold(s agent.Step) {
 	r.journal.Hold(s)
 }
 
-// build makes the next request and journals it before it is sent.
-func (r *run) build(ctx context.Context) error {
+// soon applies a step that is committed while the turn goes on.
+func (r *run) soon(s agent.Step) {
+	r.apply(s)
+	r.journal.Soon(s)
+}
+
+// build makes the next request. Asking the model shows nothing and changes nothing, so
+// it need not wait for the commit of what is asked, nor of the results in it: whoever
+// loses them in a crash asks again.
+func (r *run) build() error {
 	if r.answers >= r.limits.ModelCalls {
 		return agent.Errorf(agent.KindLimitReached,
 			"The turn used its budget of %d model calls without reaching an answer. Ask for less at once, or raise limits.modelCalls.", r.limits.ModelCalls)
@@ -152,7 +163,8 @@ func (r *run) build(ctx context.Context) error {
 		return err
 	}
 	q := r.request(r.turn, r.state)
-	return r.record(ctx, q.Asked(r.modelCalls+1, r.mode))
+	r.soon(q.Asked(r.modelCalls+1, r.mode))
+	return nil
 }
 
 // ask sends the journalled request and takes the response in. It posts the bytes

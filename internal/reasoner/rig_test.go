@@ -113,6 +113,12 @@ func (j *journal) Append(ctx context.Context, steps ...agent.Step) error {
 
 func (j *journal) Hold(s agent.Step) { j.held = append(j.held, s) }
 
+// Soon has its commit at once here.
+func (j *journal) Soon(steps ...agent.Step) {
+	j.written = append(append(j.written, j.held...), steps...)
+	j.held = nil
+}
+
 func (j *journal) Delta(text string) { j.deltas = append(j.deltas, text) }
 
 // all returns every step, those that are held too.

@@ -19,7 +19,8 @@ type NewTurn struct {
 	// its mode or its tools were changed, and a turn must not run with the old
 	// ones (AGN-011 §3.3).
 	SessionVersion int64
-	// Turn is the turn; its Ordinal is assigned, its State defaults to accepted.
+	// Turn is the turn; its Ordinal is assigned, its State defaults to accepted. It
+	// may have come further before it is written, to its end even.
 	Turn agent.Turn
 	// SolutionContext replaces the session's latched text; nil leaves it as it is
 	// (AGN-034 §4.5).
@@ -28,6 +29,18 @@ type NewTurn struct {
 	Blobs []agent.Blob
 	// Steps begin the journal: 1, 2, 3 …
 	Steps []agent.Step
+	// LastResponseID, when set, becomes the session's, as in Append.
+	LastResponseID *string
+}
+
+// Standing is what a new turn meets, all of it at one moment.
+type Standing struct {
+	// Session is nil when there is none.
+	Session *agent.Session
+	// Known tells that the turn is there already.
+	Known bool
+	// Active is the turn that holds the session, "" when it is free.
+	Active agent.TurnID
 }
 
 // Append is one transition of a turn: the steps, the new state and what goes with

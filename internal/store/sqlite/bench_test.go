@@ -16,7 +16,7 @@ func benchTurn(s *Store, k agent.TurnKey, version int64, b testing.TB) error {
 	n := newTurn(k.Session, k.Turn, version)
 	n.Turn.Request = json.RawMessage(`{"instruction":"What can you do?"}`)
 	n.Turn.Tools = json.RawMessage(`[` + strings.Repeat(" ", 2000) + `]`)
-	if _, _, err := s.OpenTurn(b.Context(), n); err != nil {
+	if err := s.OpenTurn(b.Context(), n); err != nil {
 		return err
 	}
 	text := strings.Repeat("x", 4000)

@@ -37,7 +37,7 @@ func writeUntilKilled(path string) {
 func writeTurns(s *Store, id agent.SessionID) error {
 	for t := 0; ; t++ {
 		n := newTurn(id, agent.TurnID(fmt.Sprint("t", t)), min(int64(t), 1))
-		if _, _, err := s.OpenTurn(context.Background(), n); err != nil {
+		if err := s.OpenTurn(context.Background(), n); err != nil {
 			return err
 		}
 		fmt.Println(id, n.Turn.Key.Turn, 1)

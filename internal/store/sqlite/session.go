@@ -101,6 +101,7 @@ func (s *Store) insertSession(ctx context.Context, q *db.Queries, sess agent.Ses
 		SolutionContext:     sess.SolutionContext,
 		Concurrency:         sess.Concurrency,
 		LastResponseID:      sess.LastResponseID,
+		Turns:               0,
 		CreatedAt:           created,
 		UpdatedAt:           created,
 	})

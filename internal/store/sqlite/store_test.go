@@ -244,7 +244,7 @@ func TestClose_FoldsTheLogAndIsFinal(t *testing.T) {
 // The rule is the database's, not only the code's.
 func TestSchema_OneActiveTurnPerSession(t *testing.T) {
 	s := temporary(t)
-	if _, _, err := s.OpenTurn(t.Context(), newTurn("s1", "t1", 0)); err != nil {
+	if err := s.OpenTurn(t.Context(), newTurn("s1", "t1", 0)); err != nil {
 		t.Fatal(err)
 	}
 	_, err := s.writing.ExecContext(t.Context(), `INSERT INTO turns SELECT org, session_id, 't2', 2, user_id, 'waiting', request,

@@ -14,44 +14,52 @@ import (
 	"github.com/aptixhq/aptix/internal/store/sqlite/db"
 )
 
+// Standing returns what a turn with this key meets when it is opened.
+func (s *Store) Standing(ctx context.Context, k agent.TurnKey) (store.Standing, error) {
+	row, err := s.read.Standing(ctx, db.StandingParams{Org: k.Org, SessionID: k.Session, TurnID: k.Turn})
+	if errors.Is(err, sql.ErrNoRows) {
+		return store.Standing{}, nil
+	}
+	if err != nil {
+		return store.Standing{}, explain(fmt.Sprintf("read what turn %s meets", k), err)
+	}
+	sess := fromRow(row.Session)
+	return store.Standing{Session: &sess, Known: row.Known, Active: agent.TurnID(row.Active)}, nil
+}
+
 // OpenTurn makes a user turn durable, in one transaction with its session when
 // that is new, the latched solution context (AGN-034 §4.5), the contents that it
-// names and its first steps. It returns the session and the turn as they are
-// stored.
+// names and its first steps.
 //
 // In this order it refuses with store.ErrExists a turn that is there already, with
 // *store.ActiveError a turn of a busy session, and with store.ErrVersion one that
 // was prepared from another version of the session. A session that is not there
 // and not given is agent.KindNotFound.
-func (s *Store) OpenTurn(ctx context.Context, n store.NewTurn) (agent.Session, agent.Turn, error) {
+func (s *Store) OpenTurn(ctx context.Context, n store.NewTurn) error {
 	k := n.Turn.Key
 	doing := fmt.Sprintf("open turn %s", k)
 	if n.Session != nil && (n.Session.Org != k.Org || n.Session.ID != k.Session) {
-		return agent.Session{}, agent.Turn{}, fmt.Errorf("%s: the new session is %s/%s", doing, n.Session.Org, n.Session.ID)
+		return fmt.Errorf("%s: the new session is %s/%s", doing, n.Session.Org, n.Session.ID)
 	}
 	steps, err := encodeSteps(k, n.Steps)
 	if err != nil {
-		return agent.Session{}, agent.Turn{}, fmt.Errorf("%s: %w", doing, err)
+		return fmt.Errorf("%s: %w", doing, err)
 	}
 	fault, err := encodeFault(n.Turn.Fault)
 	if err != nil {
-		return agent.Session{}, agent.Turn{}, fmt.Errorf("%s: %w", doing, err)
+		return fmt.Errorf("%s: %w", doing, err)
 	}
-
-	var sess db.Session
-	var row db.Turn
-	err = s.write(ctx, doing, func(ctx context.Context, q *db.Queries) (err error) {
-		if err := s.admit(ctx, q, n); err != nil {
-			return err
-		}
+	return s.write(ctx, doing, func(ctx context.Context, q *db.Queries) error {
 		created := s.stamp(n.Turn.CreatedAt)
-		sess, err = q.CountTurn(ctx, db.CountTurnParams{
-			Org: k.Org, SessionID: k.Session, SolutionContext: n.SolutionContext, UpdatedAt: created})
+		updated := created
+		if !n.Turn.UpdatedAt.IsZero() {
+			updated = micros(n.Turn.UpdatedAt)
+		}
+		ordinal, err := s.admit(ctx, q, n, updated)
 		if err != nil {
 			return err
 		}
-		row, err = q.InsertTurn(ctx, insertTurn(n.Turn, fault, sess.Turns, created))
-		if err != nil {
+		if err := q.InsertTurn(ctx, insertTurn(n.Turn, fault, ordinal, created, updated)); err != nil {
 			return err
 		}
 		if err := insertBlobs(ctx, q, k, n.Blobs, created); err != nil {
@@ -59,47 +67,35 @@ func (s *Store) OpenTurn(ctx context.Context, n store.NewTurn) (agent.Session, a
 		}
 		return insertSteps(ctx, q, 0, steps)
 	})
-	if err != nil {
-		return agent.Session{}, agent.Turn{}, err
-	}
-	turn, err := fromTurnRow(row)
-	return fromRow(sess), turn, err
 }
 
-// admit makes sure that the session is there, free, and as the turn expects it.
-func (s *Store) admit(ctx context.Context, q *db.Queries, n store.NewTurn) error {
+// admit makes sure that the session is there, free, and as the turn expects it, and
+// gives the turn its ordinal.
+func (s *Store) admit(ctx context.Context, q *db.Queries, n store.NewTurn, updated int64) (ordinal int64, err error) {
 	k := n.Turn.Key
-	sess, err := q.Session(ctx, db.SessionParams{Org: k.Org, SessionID: k.Session})
+	at, err := q.Admission(ctx, db.AdmissionParams{Org: k.Org, SessionID: k.Session, TurnID: k.Turn})
 	switch {
 	case errors.Is(err, sql.ErrNoRows) && n.SessionVersion != 0:
-		return fmt.Errorf("%w: it was erased", store.ErrVersion)
+		return 0, fmt.Errorf("%w: it was erased", store.ErrVersion)
 	case errors.Is(err, sql.ErrNoRows) && n.Session == nil:
-		return noSession(k.Session)
+		return 0, noSession(k.Session)
 	case errors.Is(err, sql.ErrNoRows):
-		return s.insertSession(ctx, q, *n.Session)
+		err = s.insertSession(ctx, q, *n.Session)
 	case err != nil:
-		return err
+	case at.Known:
+		// A repeated turn is told first: to it, the active turn may be itself.
+		err = store.ErrExists
+	case at.Active != "":
+		err = &store.ActiveError{Turn: agent.TurnID(at.Active)}
+	case at.Version != n.SessionVersion:
+		err = fmt.Errorf("%w: it is at version %d, not %d", store.ErrVersion, at.Version, n.SessionVersion)
 	}
-
-	// A repeated turn is told first: to it, the active turn may be itself.
-	_, err = q.Position(ctx, db.PositionParams{Org: k.Org, SessionID: k.Session, TurnID: k.Turn})
-	if err == nil {
-		return store.ErrExists
+	if err != nil {
+		return 0, err
 	}
-	if !errors.Is(err, sql.ErrNoRows) {
-		return err
-	}
-	active, err := q.ActiveTurn(ctx, db.ActiveTurnParams{Org: k.Org, SessionID: k.Session})
-	if err == nil {
-		return &store.ActiveError{Turn: active}
-	}
-	if !errors.Is(err, sql.ErrNoRows) {
-		return err
-	}
-	if sess.Version != n.SessionVersion {
-		return fmt.Errorf("%w: it is at version %d, not %d", store.ErrVersion, sess.Version, n.SessionVersion)
-	}
-	return nil
+	ordinal = at.Turns + 1
+	return ordinal, q.CountTurn(ctx, db.CountTurnParams{Org: k.Org, SessionID: k.Session, Turns: ordinal,
+		SolutionContext: n.SolutionContext, LastResponseID: n.LastResponseID, UpdatedAt: updated})
 }
 
 // Turn returns a turn.
@@ -173,7 +169,7 @@ func (s *Store) Expired(ctx context.Context, now time.Time) ([]agent.TurnKey, er
 	}), nil
 }
 
-func insertTurn(t agent.Turn, fault []byte, ordinal, created int64) db.InsertTurnParams {
+func insertTurn(t agent.Turn, fault []byte, ordinal, created, updated int64) db.InsertTurnParams {
 	state := t.State
 	if state == "" {
 		state = agent.TurnAccepted
@@ -195,7 +191,7 @@ func insertTurn(t agent.Turn, fault []byte, ordinal, created int64) db.InsertTur
 		ContinuationSHA256: t.ContinuationSHA256,
 		Deadline:           micros(t.Deadline),
 		CreatedAt:          created,
-		UpdatedAt:          created,
+		UpdatedAt:          updated,
 	}
 }
 

@@ -170,7 +170,7 @@ func TestWriter_UnitsOfABrokenGroupRunAgain(t *testing.T) {
 // over when there is room again.
 func TestWriter_FullDisk(t *testing.T) {
 	s := temporary(t)
-	if _, _, err := s.OpenTurn(t.Context(), newTurn("s1", "t1", 0)); err != nil {
+	if err := s.OpenTurn(t.Context(), newTurn("s1", "t1", 0)); err != nil {
 		t.Fatal(err)
 	}
 	var pages int

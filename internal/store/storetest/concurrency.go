@@ -61,7 +61,7 @@ func oneTurnWins(t *testing.T, d *data) {
 	create(t, d, newSession("s1"))
 	id := func(i int) agent.TurnID { return agent.TurnID(fmt.Sprint("t", i)) }
 	errs := together(func(i int) error {
-		_, _, err := d.OpenTurn(t.Context(), userTurn(key("s1", id(i)), 1))
+		err := d.OpenTurn(t.Context(), userTurn(key("s1", id(i)), 1))
 		return err
 	})
 	won := winner(t, errs)
@@ -77,7 +77,7 @@ func oneTurnWins(t *testing.T, d *data) {
 
 func oneRepeatWins(t *testing.T, d *data) {
 	errs := together(func(int) error {
-		_, _, err := d.OpenTurn(t.Context(), userTurn(key("s1", "t1"), 0))
+		err := d.OpenTurn(t.Context(), userTurn(key("s1", "t1"), 0))
 		return err
 	})
 	won := winner(t, errs)
@@ -141,9 +141,9 @@ func modeChain(t *testing.T, d *data) {
 func manySessions(t *testing.T, d *data) {
 	errs := together(func(i int) error {
 		k := key(agent.SessionID(fmt.Sprint("s", i%8)), agent.TurnID(fmt.Sprint("t", i)))
-		_, _, err := d.OpenTurn(t.Context(), userTurn(k, 0))
+		err := d.OpenTurn(t.Context(), userTurn(k, 0))
 		if errors.Is(err, store.ErrVersion) { // somebody else has created the session
-			_, _, err = d.OpenTurn(t.Context(), userTurn(k, 1))
+			err = d.OpenTurn(t.Context(), userTurn(k, 1))
 		}
 		if active := (*store.ActiveError)(nil); errors.As(err, &active) {
 			return nil

@@ -71,7 +71,7 @@ func unknownSession(t *testing.T, d *data) {
 	wantKind(t, err, agent.KindNotFound)
 	orphan := userTurn(key("nope", "t1"), 0)
 	orphan.Session = nil
-	_, _, err = d.OpenTurn(ctx, orphan)
+	err = d.OpenTurn(ctx, orphan)
 	wantKind(t, err, agent.KindNotFound)
 }
 

@@ -28,7 +28,7 @@ type Store interface {
 	SetTools(context.Context, agent.OrgID, agent.SessionID, json.RawMessage) error
 	ChangeMode(context.Context, agent.ModeChange) (agent.Session, agent.ModeChange, bool, error)
 	ModeHistory(context.Context, agent.OrgID, agent.SessionID, store.Page) ([]agent.ModeChange, string, error)
-	OpenTurn(context.Context, store.NewTurn) (agent.Session, agent.Turn, error)
+	OpenTurn(context.Context, store.NewTurn) error
 	Turn(context.Context, agent.TurnKey) (agent.Turn, error)
 	Turns(context.Context, agent.OrgID, agent.SessionID, store.Page) ([]agent.Turn, string, error)
 	AppendSteps(context.Context, store.Append) error
@@ -143,11 +143,10 @@ func create(t *testing.T, s Store, sess agent.Session) {
 
 func openTurn(t *testing.T, s Store, n store.NewTurn) (agent.Session, agent.Turn) {
 	t.Helper()
-	sess, turn, err := s.OpenTurn(t.Context(), n)
-	if err != nil {
+	if err := s.OpenTurn(t.Context(), n); err != nil {
 		t.Fatalf("OpenTurn: %v", err)
 	}
-	return sess, turn
+	return session(t, s, n.Turn.Key.Session), readTurn(t, s, n.Turn.Key)
 }
 
 func appendSteps(t *testing.T, s Store, a store.Append) {

@@ -84,12 +84,12 @@ func repeatedTurn(t *testing.T, d *data) {
 	for _, version := range []int64{0, 1, 7} {
 		// It is its own active turn, and any version of the session will do: that
 		// it exists is the answer.
-		if _, _, err := d.OpenTurn(t.Context(), userTurn(k, version)); !errors.Is(err, store.ErrExists) {
+		if err := d.OpenTurn(t.Context(), userTurn(k, version)); !errors.Is(err, store.ErrExists) {
 			t.Errorf("at version %d: got %v, want ErrExists", version, err)
 		}
 	}
 	settle(t, d, k, 1)
-	if _, _, err := d.OpenTurn(t.Context(), userTurn(k, 1)); !errors.Is(err, store.ErrExists) {
+	if err := d.OpenTurn(t.Context(), userTurn(k, 1)); !errors.Is(err, store.ErrExists) {
 		t.Errorf("after the end: got %v, want ErrExists", err)
 	}
 	// The id is scoped by the session (decision 3).
@@ -101,7 +101,7 @@ func busySession(t *testing.T, d *data) {
 	openTurn(t, d, userTurn(k, 0))
 	refused := func(state agent.TurnState) {
 		t.Helper()
-		_, _, err := d.OpenTurn(t.Context(), userTurn(key("s1", "t2"), 1))
+		err := d.OpenTurn(t.Context(), userTurn(key("s1", "t2"), 1))
 		if active := (*store.ActiveError)(nil); !errors.As(err, &active) || active.Turn != "t1" {
 			t.Errorf("while t1 is %s: got %v, want an ActiveError that names it", state, err)
 		}
@@ -122,7 +122,7 @@ func staleSession(t *testing.T, d *data) {
 	ctx := t.Context()
 	stale := func(what string, n store.NewTurn) {
 		t.Helper()
-		if _, _, err := d.OpenTurn(ctx, n); !errors.Is(err, store.ErrVersion) {
+		if err := d.OpenTurn(ctx, n); !errors.Is(err, store.ErrVersion) {
 			t.Errorf("%s: got %v, want ErrVersion", what, err)
 		}
 	}
@@ -158,7 +158,7 @@ func refusedTurn(t *testing.T, d *data) {
 	n := userTurn(key("s1", "t2"), 1)
 	n.SolutionContext = &text
 	n.Blobs = []agent.Blob{{SHA256: "h1", Data: []byte("x")}}
-	if _, _, err := d.OpenTurn(ctx, n); err == nil {
+	if err := d.OpenTurn(ctx, n); err == nil {
 		t.Fatal("the session is busy, but the turn was opened")
 	}
 	same(t, "session", session(t, d, "s1"), before)
@@ -170,7 +170,7 @@ func refusedTurn(t *testing.T, d *data) {
 	// A journal that does not begin at 1 is refused with the session it brings.
 	n = userTurn(key("s2", "t1"), 0)
 	n.Steps[0].N = 2
-	if _, _, err := d.OpenTurn(ctx, n); !errors.Is(err, store.ErrState) {
+	if err := d.OpenTurn(ctx, n); !errors.Is(err, store.ErrState) {
 		t.Errorf("got %v, want ErrState", err)
 	}
 	_, err = d.Session(ctx, org, "s2")

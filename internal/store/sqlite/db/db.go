@@ -24,8 +24,8 @@ func New(db DBTX) *Queries {
 func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	q := Queries{db: db}
 	var err error
-	if q.activeTurnStmt, err = db.PrepareContext(ctx, activeTurn); err != nil {
-		return nil, fmt.Errorf("error preparing query ActiveTurn: %w", err)
+	if q.admissionStmt, err = db.PrepareContext(ctx, admission); err != nil {
+		return nil, fmt.Errorf("error preparing query Admission: %w", err)
 	}
 	if q.blobStmt, err = db.PrepareContext(ctx, blob); err != nil {
 		return nil, fmt.Errorf("error preparing query Blob: %w", err)
@@ -87,6 +87,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.setToolsStmt, err = db.PrepareContext(ctx, setTools); err != nil {
 		return nil, fmt.Errorf("error preparing query SetTools: %w", err)
 	}
+	if q.standingStmt, err = db.PrepareContext(ctx, standing); err != nil {
+		return nil, fmt.Errorf("error preparing query Standing: %w", err)
+	}
 	if q.stepsStmt, err = db.PrepareContext(ctx, steps); err != nil {
 		return nil, fmt.Errorf("error preparing query Steps: %w", err)
 	}
@@ -107,9 +110,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 
 func (q *Queries) Close() error {
 	var err error
-	if q.activeTurnStmt != nil {
-		if cerr := q.activeTurnStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing activeTurnStmt: %w", cerr)
+	if q.admissionStmt != nil {
+		if cerr := q.admissionStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing admissionStmt: %w", cerr)
 		}
 	}
 	if q.blobStmt != nil {
@@ -212,6 +215,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing setToolsStmt: %w", cerr)
 		}
 	}
+	if q.standingStmt != nil {
+		if cerr := q.standingStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing standingStmt: %w", cerr)
+		}
+	}
 	if q.stepsStmt != nil {
 		if cerr := q.stepsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing stepsStmt: %w", cerr)
@@ -276,7 +284,7 @@ func (q *Queries) queryRow(ctx context.Context, stmt *sql.Stmt, query string, ar
 type Queries struct {
 	db                   DBTX
 	tx                   *sql.Tx
-	activeTurnStmt       *sql.Stmt
+	admissionStmt        *sql.Stmt
 	blobStmt             *sql.Stmt
 	countTurnStmt        *sql.Stmt
 	deleteOwnBlobsStmt   *sql.Stmt
@@ -297,6 +305,7 @@ type Queries struct {
 	setLastResponseStmt  *sql.Stmt
 	setModeStmt          *sql.Stmt
 	setToolsStmt         *sql.Stmt
+	standingStmt         *sql.Stmt
 	stepsStmt            *sql.Stmt
 	transcriptStmt       *sql.Stmt
 	turnStmt             *sql.Stmt
@@ -308,7 +317,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 	return &Queries{
 		db:                   tx,
 		tx:                   tx,
-		activeTurnStmt:       q.activeTurnStmt,
+		admissionStmt:        q.admissionStmt,
 		blobStmt:             q.blobStmt,
 		countTurnStmt:        q.countTurnStmt,
 		deleteOwnBlobsStmt:   q.deleteOwnBlobsStmt,
@@ -329,6 +338,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		setLastResponseStmt:  q.setLastResponseStmt,
 		setModeStmt:          q.setModeStmt,
 		setToolsStmt:         q.setToolsStmt,
+		standingStmt:         q.standingStmt,
 		stepsStmt:            q.stepsStmt,
 		transcriptStmt:       q.transcriptStmt,
 		turnStmt:             q.turnStmt,

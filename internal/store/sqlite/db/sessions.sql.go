@@ -11,46 +11,66 @@ import (
 	"github.com/aptixhq/aptix/internal/agent"
 )
 
-const countTurn = `-- name: CountTurn :one
-UPDATE sessions SET turns = turns + 1, solution_context = coalesce(?1, solution_context),
-  updated_at = ?2
-WHERE org = ?3 AND session_id = ?4
-RETURNING org, session_id, created_by, mode, version, system_prompt, client_tools, agent_context, conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at
+const admission = `-- name: Admission :one
+SELECT s.version, s.turns,
+  EXISTS (SELECT 1 FROM turns AS t
+    WHERE t.org = s.org AND t.session_id = s.session_id AND t.turn_id = ?1) AS known,
+  CAST(coalesce((SELECT a.turn_id FROM turns AS a
+    WHERE a.org = s.org AND a.session_id = s.session_id AND a.state IN ('accepted', 'running', 'waiting')), '') AS TEXT) AS active
+FROM sessions AS s WHERE s.org = ?2 AND s.session_id = ?3
+`
+
+type AdmissionParams struct {
+	TurnID    agent.TurnID
+	Org       agent.OrgID
+	SessionID agent.SessionID
+}
+
+type AdmissionRow struct {
+	Version int64
+	Turns   int64
+	Known   bool
+	Active  string
+}
+
+// What a new turn meets: the session, itself and the active turn, each if it is there.
+func (q *Queries) Admission(ctx context.Context, arg AdmissionParams) (AdmissionRow, error) {
+	row := q.queryRow(ctx, q.admissionStmt, admission, arg.TurnID, arg.Org, arg.SessionID)
+	var i AdmissionRow
+	err := row.Scan(
+		&i.Version,
+		&i.Turns,
+		&i.Known,
+		&i.Active,
+	)
+	return i, err
+}
+
+const countTurn = `-- name: CountTurn :exec
+UPDATE sessions SET turns = ?1, solution_context = coalesce(?2, solution_context),
+  last_response_id = coalesce(?3, last_response_id), updated_at = ?4
+WHERE org = ?5 AND session_id = ?6
 `
 
 type CountTurnParams struct {
+	Turns           int64
 	SolutionContext *string
+	LastResponseID  *string
 	UpdatedAt       int64
 	Org             agent.OrgID
 	SessionID       agent.SessionID
 }
 
-func (q *Queries) CountTurn(ctx context.Context, arg CountTurnParams) (Session, error) {
-	row := q.queryRow(ctx, q.countTurnStmt, countTurn,
+func (q *Queries) CountTurn(ctx context.Context, arg CountTurnParams) error {
+	_, err := q.exec(ctx, q.countTurnStmt, countTurn,
+		arg.Turns,
 		arg.SolutionContext,
+		arg.LastResponseID,
 		arg.UpdatedAt,
 		arg.Org,
 		arg.SessionID,
 	)
-	var i Session
-	err := row.Scan(
-		&i.Org,
-		&i.SessionID,
-		&i.CreatedBy,
-		&i.Mode,
-		&i.Version,
-		&i.SystemPrompt,
-		&i.ClientTools,
-		&i.AgentContext,
-		&i.ConversationContext,
-		&i.SolutionContext,
-		&i.Concurrency,
-		&i.LastResponseID,
-		&i.Turns,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-	)
-	return i, err
+	return err
 }
 
 const deleteSession = `-- name: DeleteSession :execrows
@@ -74,7 +94,7 @@ const insertSession = `-- name: InsertSession :execrows
 INSERT INTO sessions (org, session_id, created_by, mode, version, system_prompt, client_tools, agent_context,
   conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at)
 VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, ?7,
-  ?8, ?9, ?10, ?11, 0, ?12, ?13)
+  ?8, ?9, ?10, ?11, ?12, ?13, ?14)
 ON CONFLICT (org, session_id) DO NOTHING
 `
 
@@ -90,6 +110,7 @@ type InsertSessionParams struct {
 	SolutionContext     string
 	Concurrency         agent.Concurrency
 	LastResponseID      string
+	Turns               int64
 	CreatedAt           int64
 	UpdatedAt           int64
 }
@@ -107,6 +128,7 @@ func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) (i
 		arg.SolutionContext,
 		arg.Concurrency,
 		arg.LastResponseID,
+		arg.Turns,
 		arg.CreatedAt,
 		arg.UpdatedAt,
 	)
@@ -292,4 +314,51 @@ func (q *Queries) SetTools(ctx context.Context, arg SetToolsParams) (int64, erro
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+const standing = `-- name: Standing :one
+SELECT s.org, s.session_id, s.created_by, s.mode, s.version, s.system_prompt, s.client_tools, s.agent_context, s.conversation_context, s.solution_context, s.concurrency, s.last_response_id, s.turns, s.created_at, s.updated_at,
+  EXISTS (SELECT 1 FROM turns AS t
+    WHERE t.org = s.org AND t.session_id = s.session_id AND t.turn_id = ?1) AS known,
+  CAST(coalesce((SELECT a.turn_id FROM turns AS a
+    WHERE a.org = s.org AND a.session_id = s.session_id AND a.state IN ('accepted', 'running', 'waiting')), '') AS TEXT) AS active
+FROM sessions AS s WHERE s.org = ?2 AND s.session_id = ?3
+`
+
+type StandingParams struct {
+	TurnID    agent.TurnID
+	Org       agent.OrgID
+	SessionID agent.SessionID
+}
+
+type StandingRow struct {
+	Session Session
+	Known   bool
+	Active  string
+}
+
+// The same with the whole session, for readers: one statement, so that it is one moment.
+func (q *Queries) Standing(ctx context.Context, arg StandingParams) (StandingRow, error) {
+	row := q.queryRow(ctx, q.standingStmt, standing, arg.TurnID, arg.Org, arg.SessionID)
+	var i StandingRow
+	err := row.Scan(
+		&i.Session.Org,
+		&i.Session.SessionID,
+		&i.Session.CreatedBy,
+		&i.Session.Mode,
+		&i.Session.Version,
+		&i.Session.SystemPrompt,
+		&i.Session.ClientTools,
+		&i.Session.AgentContext,
+		&i.Session.ConversationContext,
+		&i.Session.SolutionContext,
+		&i.Session.Concurrency,
+		&i.Session.LastResponseID,
+		&i.Session.Turns,
+		&i.Session.CreatedAt,
+		&i.Session.UpdatedAt,
+		&i.Known,
+		&i.Active,
+	)
+	return i, err
 }

@@ -11,23 +11,6 @@ import (
 	"github.com/aptixhq/aptix/internal/agent"
 )
 
-const activeTurn = `-- name: ActiveTurn :one
-SELECT turn_id FROM turns
-WHERE org = ?1 AND session_id = ?2 AND state IN ('accepted', 'running', 'waiting')
-`
-
-type ActiveTurnParams struct {
-	Org       agent.OrgID
-	SessionID agent.SessionID
-}
-
-func (q *Queries) ActiveTurn(ctx context.Context, arg ActiveTurnParams) (agent.TurnID, error) {
-	row := q.queryRow(ctx, q.activeTurnStmt, activeTurn, arg.Org, arg.SessionID)
-	var turn_id agent.TurnID
-	err := row.Scan(&turn_id)
-	return turn_id, err
-}
-
 const expired = `-- name: Expired :many
 SELECT org, session_id, turn_id FROM turns
 WHERE state IN ('accepted', 'running', 'waiting') AND state = 'waiting' AND deadline > 0 AND deadline < ?1
@@ -69,12 +52,11 @@ func (q *Queries) Expired(ctx context.Context, arg ExpiredParams) ([]ExpiredRow,
 	return items, nil
 }
 
-const insertTurn = `-- name: InsertTurn :one
+const insertTurn = `-- name: InsertTurn :exec
 INSERT INTO turns (org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream,
   response, fault, continuation_sha256, deadline, created_at, updated_at)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
   ?12, ?13, ?14, ?15, ?16, ?17)
-RETURNING org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream, response, fault, continuation_sha256, deadline, created_at, updated_at
 `
 
 type InsertTurnParams struct {
@@ -97,8 +79,8 @@ type InsertTurnParams struct {
 	UpdatedAt          int64
 }
 
-func (q *Queries) InsertTurn(ctx context.Context, arg InsertTurnParams) (Turn, error) {
-	row := q.queryRow(ctx, q.insertTurnStmt, insertTurn,
+func (q *Queries) InsertTurn(ctx context.Context, arg InsertTurnParams) error {
+	_, err := q.exec(ctx, q.insertTurnStmt, insertTurn,
 		arg.Org,
 		arg.SessionID,
 		arg.TurnID,
@@ -117,27 +99,7 @@ func (q *Queries) InsertTurn(ctx context.Context, arg InsertTurnParams) (Turn, e
 		arg.CreatedAt,
 		arg.UpdatedAt,
 	)
-	var i Turn
-	err := row.Scan(
-		&i.Org,
-		&i.SessionID,
-		&i.TurnID,
-		&i.Ordinal,
-		&i.UserID,
-		&i.State,
-		&i.Request,
-		&i.BodySHA256,
-		&i.Mode,
-		&i.Tools,
-		&i.Stream,
-		&i.Response,
-		&i.Fault,
-		&i.ContinuationSHA256,
-		&i.Deadline,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-	)
-	return i, err
+	return err
 }
 
 const moveTurn = `-- name: MoveTurn :execrows

@@ -2,7 +2,7 @@
 INSERT INTO sessions (org, session_id, created_by, mode, version, system_prompt, client_tools, agent_context,
   conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at)
 VALUES (@org, @session_id, @created_by, @mode, 1, @system_prompt, @client_tools, @agent_context,
-  @conversation_context, @solution_context, @concurrency, @last_response_id, 0, @created_at, @updated_at)
+  @conversation_context, @solution_context, @concurrency, @last_response_id, @turns, @created_at, @updated_at)
 ON CONFLICT (org, session_id) DO NOTHING;
 
 -- name: Session :one
@@ -23,11 +23,28 @@ UPDATE sessions SET mode = @mode, version = version + 1, updated_at = @updated_a
 WHERE org = @org AND session_id = @session_id
 RETURNING *;
 
--- name: CountTurn :one
-UPDATE sessions SET turns = turns + 1, solution_context = coalesce(sqlc.narg('solution_context'), solution_context),
-  updated_at = @updated_at
-WHERE org = @org AND session_id = @session_id
-RETURNING *;
+-- What a new turn meets: the session, itself and the active turn, each if it is there.
+-- name: Admission :one
+SELECT s.version, s.turns,
+  EXISTS (SELECT 1 FROM turns AS t
+    WHERE t.org = s.org AND t.session_id = s.session_id AND t.turn_id = @turn_id) AS known,
+  CAST(coalesce((SELECT a.turn_id FROM turns AS a
+    WHERE a.org = s.org AND a.session_id = s.session_id AND a.state IN ('accepted', 'running', 'waiting')), '') AS TEXT) AS active
+FROM sessions AS s WHERE s.org = @org AND s.session_id = @session_id;
+
+-- The same with the whole session, for readers: one statement, so that it is one moment.
+-- name: Standing :one
+SELECT sqlc.embed(s),
+  EXISTS (SELECT 1 FROM turns AS t
+    WHERE t.org = s.org AND t.session_id = s.session_id AND t.turn_id = @turn_id) AS known,
+  CAST(coalesce((SELECT a.turn_id FROM turns AS a
+    WHERE a.org = s.org AND a.session_id = s.session_id AND a.state IN ('accepted', 'running', 'waiting')), '') AS TEXT) AS active
+FROM sessions AS s WHERE s.org = @org AND s.session_id = @session_id;
+
+-- name: CountTurn :exec
+UPDATE sessions SET turns = @turns, solution_context = coalesce(sqlc.narg('solution_context'), solution_context),
+  last_response_id = coalesce(sqlc.narg('last_response_id'), last_response_id), updated_at = @updated_at
+WHERE org = @org AND session_id = @session_id;
 
 -- name: SetLastResponse :exec
 UPDATE sessions SET last_response_id = @last_response_id, updated_at = @updated_at

@@ -1,9 +1,8 @@
--- name: InsertTurn :one
+-- name: InsertTurn :exec
 INSERT INTO turns (org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream,
   response, fault, continuation_sha256, deadline, created_at, updated_at)
 VALUES (@org, @session_id, @turn_id, @ordinal, @user_id, @state, @request, @body_sha256, @mode, @tools, @stream,
-  @response, @fault, @continuation_sha256, @deadline, @created_at, @updated_at)
-RETURNING *;
+  @response, @fault, @continuation_sha256, @deadline, @created_at, @updated_at);
 
 -- name: Turn :one
 SELECT * FROM turns WHERE org = @org AND session_id = @session_id AND turn_id = @turn_id;
@@ -13,10 +12,6 @@ SELECT * FROM turns
 WHERE org = @org AND session_id = @session_id AND ordinal > @ordinal
 ORDER BY ordinal
 LIMIT @size;
-
--- name: ActiveTurn :one
-SELECT turn_id FROM turns
-WHERE org = @org AND session_id = @session_id AND state IN ('accepted', 'running', 'waiting');
 
 -- Where the turn stands: its state and its newest step.
 -- name: Position :one
