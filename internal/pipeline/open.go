@@ -77,12 +77,16 @@ func (p *Pipeline) Execute(ctx context.Context, by agent.Caller, x Execution) (k
 		if at.Known {
 			return key, 0, p.same(ctx, key, x)
 		}
-		if err := p.free(key, at); err != nil {
+		if err := p.takes(key); err != nil {
 			return key, 0, err
 		}
 		var o opened
 		if o, err = p.open(ctx, by, x, at.Session); err != nil {
 			break
+		}
+		if at.Active != "" {
+			// The store refuses it too, but only after the model was asked.
+			return key, 0, errBusy(at.Active)
 		}
 		if err = p.bear(by, x, o); !errors.Is(err, store.ErrVersion) {
 			break
@@ -125,17 +129,14 @@ func (p *Pipeline) bear(by agent.Caller, x Execution, o opened) error {
 	return err
 }
 
-// free refuses a turn that cannot run now. The store refuses it too, but only after the
-// model was asked.
-func (p *Pipeline) free(key agent.TurnKey, at store.Standing) error {
+// takes refuses a turn that cannot begin here now, whatever it is.
+func (p *Pipeline) takes(key agent.TurnKey) error {
 	switch {
 	case p.isDraining():
 		return errDraining()
 	case p.interrupt(key):
 		return agent.Errorf(agent.KindTurnInProgress,
 			"A turn %q of an erased session of this name is still stopping. Send the request again in a moment, or choose a fresh turnId.", key.Turn)
-	case at.Active != "":
-		return errBusy(at.Active)
 	}
 	return nil
 }
