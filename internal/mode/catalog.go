@@ -26,6 +26,7 @@ const (
 type Catalog struct {
 	modes    []Mode // default first, then by key
 	byKey    map[agent.ModeKey]int
+	layers   map[agent.ModeKey]string // what Layer says of each, without a solution context
 	warnings Problems
 }
 
@@ -46,6 +47,10 @@ func Load(fsys fs.FS) (*Catalog, error) {
 	})
 	for i, m := range c.modes {
 		c.byKey[m.Key] = i
+	}
+	c.layers = map[agent.ModeKey]string{}
+	for _, m := range c.modes {
+		c.layers[m.Key] = c.layer(m.Key)
 	}
 	return c, nil
 }

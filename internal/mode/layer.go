@@ -15,6 +15,17 @@ import (
 // What a client wrote comes last and between marks: nothing in it can stand before
 // the server's own lines.
 func Layer(c *Catalog, current agent.ModeKey, solutionContext string) string {
+	layer, ok := c.layers[current]
+	if !ok {
+		layer = c.layer(current)
+	}
+	if strings.TrimSpace(solutionContext) != "" {
+		layer += "\n[SOLUTION CONTEXT]\n" + solutionContext + "\n[END OF SOLUTION CONTEXT]\n"
+	}
+	return layer
+}
+
+func (c *Catalog) layer(current agent.ModeKey) string {
 	var b strings.Builder
 	m, ok := c.Get(current)
 	b.WriteString("[AGENT MODE]\n")
@@ -47,10 +58,6 @@ func Layer(c *Catalog, current agent.ModeKey, solutionContext string) string {
 		fmt.Fprintf(&b, "Deprecated, do not propose: %s\n", strings.Join(deprecated, ", "))
 	}
 	fmt.Fprintf(&b, "Change the mode only with %s, after the user has agreed. The tools of the new mode are available from the next turn on.\n", changeMode)
-
-	if strings.TrimSpace(solutionContext) != "" {
-		fmt.Fprintf(&b, "\n[SOLUTION CONTEXT]\n%s\n[END OF SOLUTION CONTEXT]\n", solutionContext)
-	}
 	return b.String()
 }
 

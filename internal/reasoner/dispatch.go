@@ -151,7 +151,7 @@ func (r *run) modeChange(ctx context.Context, res agent.ToolResult) (*agent.Mode
 
 func (r *run) toolNames() []string {
 	var out []string
-	for _, raw := range toolSchemas(r.turn.Tools.JSON) {
+	for _, raw := range r.turn.Tools.Schemas {
 		var s struct {
 			Name string `json:"name"`
 		}

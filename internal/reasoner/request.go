@@ -24,7 +24,7 @@ func (r *Reasoner) request(t Turn, s *state) Request {
 	l1.Mode = s.mode
 	lane := llm.Lane{
 		Instructions:    instructions(mode.Layer(r.catalog, s.mode, t.SolutionContext), t.Instructions),
-		Tools:           toolSchemas(t.Tools.JSON),
+		Tools:           t.Tools.Schemas,
 		Chain:           t.Chain,
 		OmitTemperature: t.Context.OmitTemperature, EncryptedReasoning: t.Context.EncryptedReasoning,
 		OmitStore: t.Context.OmitStore, OmitToolChoice: t.Context.OmitToolChoice,
@@ -69,15 +69,6 @@ func (q Request) Asked(n int, m agent.ModeKey) agent.Step {
 		Room: q.Room, LeftOut: q.Wire.LeftOut,
 		WireSHA256: q.WireSHA256,
 	}}
-}
-
-// toolSchemas splits the frozen array. It was made by tool.Merge, so it parses.
-func toolSchemas(merged json.RawMessage) []json.RawMessage {
-	var out []json.RawMessage
-	if json.Unmarshal(merged, &out) != nil {
-		return nil
-	}
-	return out
 }
 
 func resultsJSON(results []agent.ToolResult) string {

@@ -364,6 +364,7 @@ func TestErrors_StorageFull(t *testing.T) {
 		p.pages = pages + 12 // room for a turn that has little to say
 		p.bodies = contract.Limits{}
 		p.times.SweepEvery = time.Hour // nothing goes on by itself meanwhile
+		p.times.Gather = -1            // the turn is accepted before it is answered
 	})
 	w.refuse(t, refused, fullDisk())
 	w.do(t, "GET", "/v1/sessions/done", "").wantStatus(t, 200)

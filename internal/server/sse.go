@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/jsonstr"
 )
 
 // eventData is the data of one event: agent.Event, with its fault as the problem
@@ -57,6 +59,13 @@ func frames(events iter.Seq2[agent.Event, error], requestID string) iter.Seq2[fr
 }
 
 func turnFrame(e agent.Event, requestID string) (frame, error) {
+	if e.Type == agent.EventTextDelta {
+		return frame{data: textFrame(e)}, nil
+	}
+	return eventFrame(e, requestID)
+}
+
+func eventFrame(e agent.Event, requestID string) (frame, error) {
 	data := eventData{Event: e}
 	if e.Type == agent.EventTurnFailed {
 		p := problemOf(faultOf(e.Fault), requestID)
@@ -68,6 +77,26 @@ func turnFrame(e agent.Event, requestID string) (frame, error) {
 	}
 	return frame{data: fmt.Appendf(nil, "event: %s\nid: %d\ndata: %s\n\n", e.Type, e.Sequence, body),
 		ends: e.Type.EndsTurn(), rests: e.Type.EndsDelivery()}, nil
+}
+
+// textFrame is the frame of a piece of text, of which there are as many as of all
+// others together and more.
+func textFrame(e agent.Event) []byte {
+	const form = `event: text.delta id: data: {"type":"text.delta","sequence":,"sessionId":"","turnId":"","text":""}` + "    "
+	b := make([]byte, 0, len(form)+2*20+len(e.SessionID)+len(e.TurnID)+len(e.Text)+16)
+	b = append(b, "event: text.delta\nid: "...)
+	b = strconv.AppendInt(b, e.Sequence, 10)
+	b = append(b, "\ndata: {\"type\":\"text.delta\",\"sequence\":"...)
+	b = strconv.AppendInt(b, e.Sequence, 10)
+	b = append(b, `,"sessionId":`...)
+	b = jsonstr.Append(b, string(e.SessionID))
+	b = append(b, `,"turnId":`...)
+	b = jsonstr.Append(b, string(e.TurnID))
+	if e.Text != "" {
+		b = append(b, `,"text":`...)
+		b = jsonstr.Append(b, e.Text)
+	}
+	return append(b, "}\n\n"...)
 }
 
 // deliver writes a stream: the events, and a comment whenever it has been silent for

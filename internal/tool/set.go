@@ -18,12 +18,15 @@ type Set struct {
 	// JSON is the merged ToolsJson (AGN-011 §4.3): an array, the client's tools
 	// first.
 	JSON json.RawMessage
+	// Schemas are the elements of JSON.
+	Schemas []json.RawMessage
 	// Server are the server tools in it, in the same order.
 	Server []Definition
 	// Warnings say what was left out and why, for the log.
 	Warnings []string
 
 	client []string // names of the client's tools
+	usage  string
 }
 
 // Merge returns the tools of a turn (AGN-011 §4.3): those that the client registered,
@@ -54,7 +57,7 @@ func Merge(clientTools json.RawMessage, names []string, r *Registry) Set {
 			tools = append(tools, Schema(d))
 		}
 	}
-	s.JSON = array(tools)
+	s.Schemas, s.JSON, s.usage = tools, array(tools), usage(s.Server)
 	return s
 }
 
@@ -94,6 +97,7 @@ func ParseSet(merged json.RawMessage, r *Registry) Set {
 		return s
 	}
 	for _, e := range entries {
+		s.Schemas = append(s.Schemas, e.raw)
 		d, ok := r.definition(e.name)
 		if ok && (e.name == ChangeMode || same(e.parameters, d.Parameters)) {
 			s.Server = append(s.Server, d)
@@ -101,6 +105,7 @@ func ParseSet(merged json.RawMessage, r *Registry) Set {
 			s.client = append(s.client, e.name)
 		}
 	}
+	s.usage = usage(s.Server)
 	return s
 }
 
@@ -118,13 +123,15 @@ const usageMark = "<<<APTIX_"
 
 // Usage returns the tool usage metadata block (AGN-003 §4.3): the guidance of the
 // server tools in the set (decision 23), empty when there are none.
-func (s Set) Usage() string {
-	if len(s.Server) == 0 {
+func (s Set) Usage() string { return s.usage }
+
+func usage(server []Definition) string {
+	if len(server) == 0 {
 		return ""
 	}
 	var b strings.Builder
 	b.WriteString("<<<APTIX_SERVER_TOOL_USAGE_METADATA_BEGIN>>>\n")
-	for _, d := range s.Server {
+	for _, d := range server {
 		fmt.Fprintf(&b, "<<<APTIX_TOOL_USAGE_BEGIN name='%s'>>>\n", d.Name)
 		b.WriteString(strings.TrimSpace(d.Usage))
 		fmt.Fprintf(&b, "\n<<<APTIX_TOOL_USAGE_END name='%s'>>>\n", d.Name)
