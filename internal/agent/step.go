@@ -134,10 +134,29 @@ type Settled struct {
 	Abandoned []ToolResult `json:"abandoned,omitempty"`
 }
 
+// EventCount returns how many Events the step has.
+func (s Step) EventCount() int {
+	switch s.Kind {
+	case StepAnswered:
+		return len(s.Answered.Deltas)
+	case StepToolFinished:
+		if s.ToolFinished.ModeSwitch != nil {
+			return 2
+		}
+		return 1
+	case StepSettled:
+		return len(s.Settled.Partial) + 1
+	case StepContinued:
+		return 0
+	default:
+		return 1
+	}
+}
+
 // Events returns what the step shows to readers, numbered from FirstEvent. A step
 // may show nothing.
 func (s Step) Events(k TurnKey) []Event {
-	var out []Event
+	out := make([]Event, 0, s.EventCount())
 	add := func(e Event) {
 		e.Sequence = s.FirstEvent + int64(len(out))
 		e.SessionID, e.TurnID = k.Session, k.Turn

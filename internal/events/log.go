@@ -3,6 +3,7 @@ package events
 import (
 	"context"
 	"iter"
+	"slices"
 	"sync"
 
 	"github.com/aptixhq/aptix/internal/agent"
@@ -25,6 +26,13 @@ type Log struct {
 // the journal.
 func (l *Log) First() int64 { return l.first }
 
+// Next returns the sequence that the Log's next event has.
+func (l *Log) Next() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.first + int64(len(l.events))
+}
+
 // Append adds events, which are numbered already and follow on from the last one.
 // It never waits for a reader. After Close it does nothing.
 func (l *Log) Append(e ...agent.Event) {
@@ -41,6 +49,7 @@ func (l *Log) add(events []agent.Event) bool {
 		return true
 	}
 	defer l.wake()
+	l.events = slices.Grow(l.events, len(events))
 	for _, e := range events {
 		next := l.first + int64(len(l.events))
 		if e.Sequence > next {

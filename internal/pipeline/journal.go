@@ -57,7 +57,7 @@ func newJournal(p *Pipeline, key agent.TurnKey, steps []agent.Step, live *events
 	if n := len(steps); n > 0 {
 		last := steps[n-1]
 		j.nextStep = last.N + 1
-		j.nextEvent = last.FirstEvent + int64(len(last.Events(key)))
+		j.nextEvent = last.FirstEvent + int64(last.EventCount())
 	}
 	return j
 }
@@ -197,7 +197,7 @@ func (j *journal) number(s agent.Step) agent.Step {
 			j.unjournalled, j.hidden = nil, 0
 		}
 	}
-	j.nextEvent = s.FirstEvent + int64(len(s.Events(j.key)))
+	j.nextEvent = s.FirstEvent + int64(s.EventCount())
 	j.all = append(j.all, s)
 	return s
 }
@@ -260,9 +260,16 @@ func (j *journal) show(steps []agent.Step) {
 	if j.live == nil {
 		return
 	}
-	var out []agent.Event
+	n := hidden
 	for _, s := range steps {
-		out = append(out, s.Events(j.key)...) // the log drops the text that it has already
+		n += s.EventCount()
+	}
+	out := make([]agent.Event, 0, n)
+	for _, s := range steps {
+		if s.Kind == agent.StepAnswered && s.FirstEvent+int64(s.EventCount()) <= j.live.Next() {
+			continue // its text was shown piece by piece
+		}
+		out = append(out, s.Events(j.key)...) // the log drops what it has already
 	}
 	for n := hidden; n > 0; n-- {
 		out = append(out, j.piece(n))

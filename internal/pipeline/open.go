@@ -253,7 +253,7 @@ func (p *Pipeline) freezeTools(ctx context.Context, id agent.SessionID, clientTo
 		m = p.Catalog.Default()
 		warnings = append(warnings, fmt.Sprintf("The session's mode %q is no longer in the catalogue; the tools of %q are used. Switch to another mode.", key, m.Key))
 	}
-	tools := tool.Merge(clientTools, m.Tools, p.Registry)
+	tools := p.sets.merge(clientTools, m, p.Registry)
 	warnings = append(warnings, tools.Warnings...)
 	for _, w := range warnings {
 		p.Log.WarnContext(ctx, "tools of the turn: "+w, "session", id)

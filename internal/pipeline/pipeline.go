@@ -99,6 +99,7 @@ func (l Limits) withDefaults() Limits {
 type Pipeline struct {
 	Config
 	sessionLocks keyedMutex
+	sets         toolSets
 	work         sync.WaitGroup
 	stop         context.CancelFunc
 
