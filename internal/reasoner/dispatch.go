@@ -47,8 +47,10 @@ func (r *run) runServerTool(ctx context.Context, call agent.ToolCall) error {
 			Err: "The outcome of this call is unknown: the server stopped while the tool ran. Check before you repeat it."}, nil)
 		return nil
 	}
-	if !r.started[call.ID] {
-		if err := r.record(ctx, agent.Step{Kind: agent.StepToolStarted, ToolStarted: &call}); err != nil {
+	if start := (agent.Step{Kind: agent.StepToolStarted, ToolStarted: &call}); !known {
+		r.hold(start) // nothing is dispatched
+	} else if !r.started[call.ID] {
+		if err := r.record(ctx, start); err != nil {
 			return err
 		}
 	}
