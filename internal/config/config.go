@@ -162,7 +162,7 @@ func defaults() map[string]any {
 		"openai":     map[string]any{"baseURL": openAIBase},
 		"limits": map[string]any{
 			"turn": "10m", "waiting": "24h", "tool": "60s", "modelCalls": 32, "outputBytes": 32 << 20,
-			"modelAttempts": 3, "modelWait": "30s", "modelConcurrency": 256, "toolCalls": 128,
+			"modelAttempts": 3, "modelWait": "30s", "modelConcurrency": 10000, "toolCalls": 128,
 		},
 	}
 }

@@ -29,7 +29,7 @@ type ProviderConfig struct {
 	// MaxWait is the longest pause. A provider that asks for a longer one (Retry-After)
 	// is not waited for; what it asked for goes to whoever sent the turn. 30 seconds.
 	MaxWait time.Duration
-	// Concurrency is how many calls may be under way at once. 256.
+	// Concurrency is how many calls may be under way at once. 10,000.
 	Concurrency int
 	// Queue is how long a call waits for its place among them. 10 seconds.
 	Queue time.Duration
@@ -54,7 +54,7 @@ type Provider struct {
 
 // NewProvider returns a Provider over a client.
 func NewProvider(cfg ProviderConfig) *Provider {
-	most := cmp.Or(cfg.Concurrency, 256)
+	most := cmp.Or(cfg.Concurrency, 10_000)
 	return &Provider{
 		client:  cfg.Client,
 		backoff: cmp.Or(cfg.Backoff, 500*time.Millisecond),

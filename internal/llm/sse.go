@@ -33,7 +33,7 @@ type sseReader struct {
 }
 
 func newSSEReader(r io.Reader, maxEvent int) *sseReader {
-	return &sseReader{r: r, max: maxEvent, buf: make([]byte, 16<<10)}
+	return &sseReader{r: r, max: maxEvent, buf: make([]byte, 4<<10)}
 }
 
 // next returns the next event, io.EOF after the last one.
