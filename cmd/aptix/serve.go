@@ -216,7 +216,7 @@ func serverTools(sessions builtin.SessionManager, catalog *mode.Catalog, log *sl
 	if err != nil {
 		return nil, err
 	}
-	return tool.NewRegistry(change, list)
+	return tool.NewRegistry(append([]tool.Tool{change, list}, testTools()...)...)
 }
 
 // loadModes reads the catalogue; any fault in it stops the start (decision 31).

@@ -64,7 +64,7 @@ func (r *rig) journal(turn agent.Turn) (kinds, events []string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	checkJournal(r.t, turn.Key, turn, steps)
+	checkJournal(r.t, turn, steps)
 	for _, s := range steps {
 		kinds = append(kinds, string(s.Kind))
 		for _, e := range s.Events(turn.Key) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/events"
+	"github.com/aptixhq/aptix/internal/failpoint"
 	"github.com/aptixhq/aptix/internal/store"
 )
 
@@ -238,7 +239,10 @@ func (j *journal) commit(ctx context.Context, a store.Append, steps ...agent.Ste
 // cannot be opened has never been.
 func (j *journal) write(ctx context.Context, a store.Append) error {
 	if j.first == nil {
-		return j.store.AppendSteps(ctx, a)
+		failpoint.Hit(failpoint.BeforeCommit)
+		err := j.store.AppendSteps(ctx, a)
+		failpoint.Hit(failpoint.AfterCommit)
+		return err
 	}
 	n := j.first
 	n.Steps, n.LastResponseID = a.Steps, a.LastResponseID
@@ -248,7 +252,9 @@ func (j *journal) write(ctx context.Context, a store.Append) error {
 		n.Turn.Deadline = a.Deadline
 	}
 	j.first = nil
+	failpoint.Hit(failpoint.BeforeAccept)
 	j.bornErr = j.store.OpenTurn(ctx, *n)
+	failpoint.Hit(failpoint.AfterAccept)
 	close(j.born)
 	return j.bornErr
 }
@@ -286,6 +292,8 @@ func (j *journal) settle(ctx context.Context, s agent.Settled, lastResponse stri
 	if s.State == agent.TurnCompleted {
 		a.LastResponseID = &lastResponse
 	}
+	failpoint.Hit(failpoint.BeforeSettle)
+	defer failpoint.Hit(failpoint.AfterSettle)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.commit(ctx, a, agent.Step{Kind: agent.StepSettled, Settled: &s})
@@ -293,6 +301,8 @@ func (j *journal) settle(ctx context.Context, s agent.Settled, lastResponse stri
 
 // wait hands the turn over to the client.
 func (j *journal) wait(ctx context.Context, response json.RawMessage, calls []agent.ToolCall, until time.Time) error {
+	failpoint.Hit(failpoint.BeforeHandover)
+	defer failpoint.Hit(failpoint.AfterHandover)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.commit(ctx, store.Append{
@@ -302,6 +312,8 @@ func (j *journal) wait(ctx context.Context, response json.RawMessage, calls []ag
 
 // proceed takes the client's results in.
 func (j *journal) proceed(ctx context.Context, c agent.Continued, deadline time.Time) error {
+	failpoint.Hit(failpoint.BeforeContinue)
+	defer failpoint.Hit(failpoint.AfterContinue)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.commit(ctx, store.Append{

@@ -444,7 +444,7 @@ func TestDrain_TurnGoesOnAfterRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkJournal(t, key, turn, steps)
+	checkJournal(t, turn, steps)
 	// The answered first call was not asked again: three requests in all.
 	if got := len(r.provider.Requests()); got != 3 {
 		t.Errorf("%d model calls, want 3", got)

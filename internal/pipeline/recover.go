@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/failpoint"
 	"github.com/aptixhq/aptix/internal/tool"
 )
 
@@ -105,6 +106,8 @@ func (p *Pipeline) resume(ctx context.Context, key agent.TurnKey) error {
 	rt.Instructions = instructionsOf(steps)
 	j := newJournal(p, key, steps, nil)
 	j.live = p.Hub.Open(key, j.nextEvent)
+	failpoint.Hit(failpoint.BeforeResume)
+	defer failpoint.Hit(failpoint.AfterResume)
 	if err := j.Append(ctx, agent.Step{Kind: agent.StepResumed, Resumed: &agent.Resumed{ReplaceFrom: j.nextEvent}}); err != nil {
 		j.close()
 		return err

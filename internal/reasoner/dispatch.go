@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/failpoint"
 	"github.com/aptixhq/aptix/internal/tool"
 )
 
@@ -61,7 +62,9 @@ func (r *run) runServerTool(ctx context.Context, call agent.ToolCall) error {
 		return nil
 	}
 	began := r.now()
+	failpoint.Hit(failpoint.BeforeTool)
 	res := r.execute(ctx, t, call)
+	failpoint.Hit(failpoint.AfterTool)
 	if ctx.Err() != nil && res.Code != agent.OutcomeOK {
 		// The tool was broken off together with the turn. What it says of that is
 		// not its result; a success is one, and happened.
@@ -81,6 +84,8 @@ func (r *run) runServerTool(ctx context.Context, call agent.ToolCall) error {
 }
 
 func (r *run) finish(call agent.ToolCall, res agent.ToolResult, sw *agent.ModeSwitch) {
+	failpoint.Hit(failpoint.BeforeResult)
+	defer failpoint.Hit(failpoint.AfterResult)
 	res.CallID, res.Name, res.By = call.ID, call.Name, agent.ByServer
 	r.hold(agent.Step{Kind: agent.StepToolFinished, ToolFinished: &agent.ToolFinished{Result: res, ModeSwitch: sw, Refused: r.refuses(call, res)}})
 }

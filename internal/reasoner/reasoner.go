@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/failpoint"
 	"github.com/aptixhq/aptix/internal/llm"
 	"github.com/aptixhq/aptix/internal/mode"
 	"github.com/aptixhq/aptix/internal/prompt"
@@ -185,6 +186,7 @@ func (r *run) ask(ctx context.Context) error {
 	}
 	var deltas []string
 	shown := 0
+	failpoint.Hit(failpoint.BeforeAsk)
 	for ev, err := range r.model.Ask(ctx, body, r.turn.Stream != nil && *r.turn.Stream) {
 		if err != nil {
 			if ev.Response != nil && shown == 0 {
@@ -203,11 +205,14 @@ func (r *run) ask(ctx context.Context) error {
 				return r.tooMuchOutput()
 			}
 			deltas = append(deltas, ev.Delta)
+			failpoint.Hit(failpoint.BeforeDelta)
 			r.journal.Delta(ev.Delta)
+			failpoint.Hit(failpoint.AfterDelta)
 		}
 		if ev.Response == nil {
 			continue
 		}
+		failpoint.Hit(failpoint.AfterAsk)
 		return r.accept(*ev.Response, deltas)
 	}
 	return agent.Errorf(agent.KindProviderFailed, "The model's answer broke off before it was complete. Send the turn again with a new turnId.")
@@ -233,6 +238,8 @@ func (r *run) accept(resp llm.Response, deltas []string) error {
 		deltas = []string{text}
 		r.journal.Delta(text)
 	}
+	failpoint.Hit(failpoint.BeforeAnswer)
+	defer failpoint.Hit(failpoint.AfterAnswer)
 	r.hold(agent.Step{Kind: agent.StepAnswered, Answered: &agent.Answered{
 		Call: r.modelCalls, ResponseID: resp.ID, Items: resp.Items, Usage: resp.Usage, Deltas: deltas,
 	}})

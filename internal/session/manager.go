@@ -15,6 +15,7 @@ import (
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/contract"
+	"github.com/aptixhq/aptix/internal/failpoint"
 	"github.com/aptixhq/aptix/internal/mode"
 	"github.com/aptixhq/aptix/internal/store"
 	"github.com/aptixhq/aptix/internal/tool"
@@ -160,7 +161,9 @@ func (m *Manager) SetSessionMode(ctx context.Context, c agent.ModeChange) (agent
 		return agent.Session{}, err
 	}
 	c.At = m.now().UTC().Truncate(time.Microsecond)
+	failpoint.Hit(failpoint.BeforeMode)
 	s, change, applied, err := m.store.ChangeMode(ctx, c)
+	failpoint.Hit(failpoint.AfterMode)
 	if err != nil {
 		return agent.Session{}, fmt.Errorf("set mode of session %s to %s: %w", c.Session, c.Mode, err)
 	}

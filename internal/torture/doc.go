@@ -1,0 +1,7 @@
+// Package torture holds campaigns: a server process is killed at any time, and at every
+// named place, while many sessions are at work, and started again. Afterwards nothing
+// that was acknowledged may be lost, no tool that may run once has run twice, and every
+// turn has come to its end.
+//
+// The tests run a short form; make torture runs the long one.
+package torture
