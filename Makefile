@@ -1,6 +1,6 @@
 # Shorthands; scripts/test is the one command that checks everything.
 
-.PHONY: run test generate acceptance bench cover
+.PHONY: run test generate acceptance bench cover torture
 
 run: ## serve on http://127.0.0.1:8080 with the offline model or, with OPENAI_API_KEY, the real one
 	go run ./cmd/aptix serve
@@ -22,3 +22,6 @@ cover: ## what the tests execute, as a page: bin/cover.html
 	go test -coverpkg=./... -coverprofile=bin/cover.out ./...
 	go tool cover -html=bin/cover.out -o bin/cover.html
 	go tool cover -func=bin/cover.out | tail -1
+
+torture: ## thousands of killed processes; CYCLES at random times, HITS at every place
+	go test ./internal/torture -count=1 -timeout=6h -v -torture.cycles=$(or $(CYCLES),2000) -torture.hits=$(or $(HITS),50)
