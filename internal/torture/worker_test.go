@@ -180,43 +180,28 @@ func (w *worker) state(ctx context.Context, t *sent) (string, json.RawMessage, b
 	return turn.State, nil, turn.State == "completed" || turn.State == "failed" || turn.State == "cancelled"
 }
 
-// read reads a stream, and when it is cut goes on after the last event.
+// read reads a stream. When it is cut, the client sends the same request again or goes
+// on after the last event, as it likes.
 func (w *worker) read(ctx context.Context, t *sent, body io.Reader) (string, json.RawMessage, bool) {
-	for {
-		kind, answer, ok := w.frames(t, body)
-		if ok || ctx.Err() != nil || w.rng.IntN(3) == 0 {
-			return kind, answer, ok // else the same request is sent again
-		}
+	resends := w.rng.IntN(3) == 0
+	kind, answer, ok := w.frames(t, body)
+	for !ok && !resends && ctx.Err() == nil {
 		time.Sleep(time.Duration(1+w.rng.IntN(5)) * time.Millisecond)
 		last := int64(0)
 		for n := range t.seen {
 			last = max(last, n)
 		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.node.url(w.turnPath(t)+"/events"), nil)
-		if err != nil {
+		status, text, err := w.call(ctx, http.MethodGet, w.turnPath(t)+"/events?after="+strconv.FormatInt(last, 10), nil)
+		switch {
+		case status == http.StatusNotFound:
+			w.errorf("turn %s: the server has forgotten a turn that it acknowledged", t.id)
+			return "", nil, false
+		case status != http.StatusOK && err == nil: // 204: at rest, and everything was read
 			return "", nil, false
 		}
-		req.Header.Set("Last-Event-ID", strconv.FormatInt(last, 10))
-		res, err := w.client.Do(req)
-		if err != nil {
-			continue
-		}
-		if res.StatusCode == http.StatusNotFound {
-			_ = res.Body.Close()
-			w.errorf("turn %s: the server has forgotten a turn whose events were read", t.id)
-			return "", nil, false
-		}
-		if res.StatusCode != http.StatusOK {
-			_ = res.Body.Close()
-			return "", nil, false
-		}
-		kind, answer, ok = w.frames(t, res.Body)
-		_ = res.Body.Close()
-		if ok {
-			return kind, answer, true
-		}
-		body = strings.NewReader("")
+		kind, answer, ok = w.frames(t, bytes.NewReader(text)) // what came before the cut
 	}
+	return kind, answer, ok
 }
 
 // frames takes in the events of a body up to the one that ends a delivery.
