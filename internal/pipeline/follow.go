@@ -34,9 +34,10 @@ func (p *Pipeline) Follow(ctx context.Context, key agent.TurnKey, after int64) i
 			log, live := p.Hub.Follow(key)
 			live = live && log != read
 			over := false // as far as the journal says
-			// A log that begins with the turn, or where the reader stands, is all that
-			// is needed.
-			if !live || log.First() > 1 && log.First() != after+1 {
+			// A log that begins with the turn is all that is needed. Before another one
+			// there may be more than the reader has, also when it begins just where the
+			// reader stands: what the reader has may be void.
+			if !live || log.First() > 1 {
 				steps, err := p.Store.Steps(ctx, key)
 				if err != nil {
 					yield(agent.Event{}, fmt.Errorf("read journal of turn %s: %w", key, err))

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-var cutStride = flag.Int("cut.stride", 41, "after how many bytes more a stream is cut next; 1 is after every byte")
+var cutStride = flag.Int("cut.stride", 101, "after how many bytes more a stream is cut next; 1 is after every byte")
 
 // cutShort posts a turn and reads so many bytes of its stream before it hangs up. n < 0
 // reads to the end.
