@@ -6,6 +6,7 @@ type EventType string
 // The events of a turn. The last four end a delivery. A newer server may send others;
 // a program passes over what it does not know.
 const (
+	EventTurnQueued       EventType = "turn.queued"
 	EventTurnStarted      EventType = "turn.started"
 	EventModelRequest     EventType = "model.request"
 	EventTextDelta        EventType = "text.delta"

@@ -7,6 +7,7 @@ type EventType string
 
 // The events of a turn's stream. The last four end a delivery.
 const (
+	EventTurnQueued       EventType = "turn.queued"
 	EventTurnStarted      EventType = "turn.started"
 	EventModelRequest     EventType = "model.request"
 	EventTextDelta        EventType = "text.delta"

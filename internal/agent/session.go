@@ -43,8 +43,15 @@ type Session struct {
 // Concurrency is what happens to a user turn that arrives while another is active.
 type Concurrency string
 
-// ConcurrencyReject answers 409 turn_in_progress and is the default.
-const ConcurrencyReject Concurrency = "reject"
+// The policies of a session.
+const (
+	// ConcurrencyReject answers 409 turn_in_progress and is the default.
+	ConcurrencyReject Concurrency = "reject"
+	// ConcurrencyQueue accepts the turn and runs it when those before it have ended.
+	ConcurrencyQueue Concurrency = "queue"
+	// ConcurrencyInterrupt cancels the active turn and runs the new one.
+	ConcurrencyInterrupt Concurrency = "interrupt"
+)
 
 // ModeChange is one entry of a session's ModeHistory (AGN-011 §3.2): append-only,
 // written in the same transaction as the session's mode.

@@ -10,6 +10,7 @@ type StepKind string
 
 // The kinds of journal steps, in the order in which a turn meets them.
 const (
+	StepQueued       StepKind = "queued" // taken while another turn of the session was active
 	StepAccepted     StepKind = "accepted"
 	StepAsked        StepKind = "asked"         // a model request, before it is sent
 	StepAnswered     StepKind = "answered"      // a model response, items raw
@@ -33,6 +34,7 @@ type Step struct {
 	FirstEvent int64     `json:"-"`
 	At         time.Time `json:"-"`
 
+	Queued       *Queued       `json:"queued,omitempty"`
 	Accepted     *Accepted     `json:"accepted,omitempty"`
 	Asked        *Asked        `json:"asked,omitempty"`
 	Answered     *Answered     `json:"answered,omitempty"`
@@ -42,6 +44,13 @@ type Step struct {
 	Continued    *Continued    `json:"continued,omitempty"`
 	Resumed      *Resumed      `json:"resumed,omitempty"`
 	Settled      *Settled      `json:"settled,omitempty"`
+}
+
+// Queued is a turn that waits for its session.
+type Queued struct {
+	// Execution is all that the turn was asked for. It is built when it starts, from the
+	// session as it is then.
+	Execution json.RawMessage `json:"execution"`
 }
 
 // Accepted is what the opening of a turn found worth telling.
@@ -163,6 +172,8 @@ func (s Step) Events(k TurnKey) []Event {
 		out = append(out, e)
 	}
 	switch s.Kind {
+	case StepQueued:
+		add(Event{Type: EventTurnQueued})
 	case StepAccepted:
 		add(Event{Type: EventTurnStarted})
 	case StepAsked:

@@ -33,6 +33,8 @@ type Turn struct {
 	// Ordinal is the position in the session: 1, 2, 3 …
 	Ordinal int64
 	State   TurnState
+	// Queued tells that an accepted turn waits for its session.
+	Queued bool
 	// Request is the user turn as accepted, contents of artifacts and images
 	// replaced by their hashes; BodySHA256 is the hash of the whole, the key of
 	// idempotency.

@@ -116,11 +116,11 @@ func readWords(v value) string {
 func readConcurrency(v value) agent.Concurrency {
 	s, ok := v.text(ruleType)
 	switch {
-	case !ok, s == string(agent.ConcurrencyReject):
-	case s == "queue", s == "interrupt":
-		v.fault(ruleConcurrency, "is %s, which is not available yet; use reject or leave it out.", quote(s))
+	case !ok:
+	case s == string(agent.ConcurrencyReject), s == string(agent.ConcurrencyQueue), s == string(agent.ConcurrencyInterrupt):
+		return agent.Concurrency(s)
 	default:
-		v.fault(ruleConcurrency, "is %s; use reject or leave it out.", quote(s))
+		v.fault(ruleConcurrency, "is %s; use reject, queue or interrupt, or leave it out for reject.", quote(s))
 	}
 	return agent.ConcurrencyReject
 }

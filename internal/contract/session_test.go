@@ -36,12 +36,18 @@ func TestDecodeCreateSession(t *testing.T) {
 }
 
 func TestDecodeCreateSession_ListsEveryFault(t *testing.T) {
-	_, err := DecodeCreateSession([]byte(`{"sessionId":"a/b","mode":1,"systemPrompt":[],"tools":{},"agentContextId":"","conversationContextId":2,"concurrency":"queue","x":1,"Mode":2}`), Limits{})
+	_, err := DecodeCreateSession([]byte(`{"sessionId":"a/b","mode":1,"systemPrompt":[],"tools":{},"agentContextId":"","conversationContextId":2,"concurrency":"parallel","x":1,"Mode":2}`), Limits{})
 	checkFaults(t, err, "/sessionId APTIX-ids", "/Mode APTIX-json", "/mode APTIX-type", "/systemPrompt APTIX-type", "/tools APTIX-type",
 		"/agentContextId APTIX-ids", "/conversationContextId APTIX-ids", "/concurrency APTIX-concurrency", "/x APTIX-unknown-member")
-	for _, policy := range []string{"queue", "interrupt", "Reject", ""} {
+	for _, policy := range []string{"parallel", "Reject", ""} {
 		_, err := DecodeCreateSession([]byte(`{"concurrency":"`+policy+`"}`), Limits{})
 		checkFaults(t, err, "/concurrency APTIX-concurrency")
+	}
+	for _, policy := range []agent.Concurrency{agent.ConcurrencyReject, agent.ConcurrencyQueue, agent.ConcurrencyInterrupt} {
+		got, err := DecodeCreateSession([]byte(`{"concurrency":"`+string(policy)+`"}`), Limits{})
+		if err != nil || got.Concurrency != policy {
+			t.Errorf("got %q (%v), want %s", got.Concurrency, err, policy)
+		}
 	}
 	_, err = DecodeCreateSession([]byte(`{"tools":[{"a":1,"a":2,"b":1e999,"c":"\u0000"}]}`), Limits{})
 	checkFaults(t, err, "/tools/0/a APTIX-json", "/tools/0/b APTIX-json", "/tools/0/c APTIX-json")

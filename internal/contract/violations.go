@@ -16,7 +16,7 @@ const (
 	ruleLimits      = "APTIX-limits"         // counts and sizes
 	ruleType        = "APTIX-type"           // session bodies: another JSON type was expected
 	ruleRequired    = "APTIX-required"       // session bodies: a member is missing
-	ruleConcurrency = "APTIX-concurrency"    // a policy that is not available
+	ruleConcurrency = "APTIX-concurrency"    // a policy that there is not
 )
 
 // What one answer lists at most: a body that breaks more rules than this is not going

@@ -101,10 +101,12 @@ func standing(steps []agent.Step, after, told int64) int64 {
 // so. A turn that runs without a live log is about to leave and is waited for. One
 // that does neither was broken off, which is an error.
 func (p *Pipeline) rest(ctx context.Context, key agent.TurnKey) (bool, error) {
-	r, t, err := p.find(ctx, key)
+	r, t, moved, err := p.find(ctx, key)
 	switch {
 	case err != nil:
 		return false, err
+	case moved != nil:
+		return false, p.queued(ctx, moved)
 	case r != nil:
 		select {
 		case <-r.done:

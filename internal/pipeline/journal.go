@@ -310,6 +310,15 @@ func (j *journal) wait(ctx context.Context, response json.RawMessage, calls []ag
 	}, agent.Step{Kind: agent.StepWaiting, Waiting: &agent.Delivery{Response: response, Calls: calls}})
 }
 
+// begins makes a queued turn the active one.
+func (j *journal) begins(ctx context.Context, start store.Start, deadline time.Time, steps ...agent.Step) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.commit(ctx, store.Append{
+		State: agent.TurnAccepted, From: []agent.TurnState{agent.TurnAccepted}, Start: &start, Deadline: deadline,
+	}, steps...)
+}
+
 // proceed takes the client's results in.
 func (j *journal) proceed(ctx context.Context, c agent.Continued, deadline time.Time) error {
 	failpoint.Hit(failpoint.BeforeContinue)

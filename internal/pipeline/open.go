@@ -65,7 +65,7 @@ func (p *Pipeline) Submit(ctx context.Context, by agent.Caller, u contract.UserT
 func (p *Pipeline) Execute(ctx context.Context, by agent.Caller, x Execution) (key agent.TurnKey, after int64, err error) {
 	key = agent.TurnKey{Org: by.Org, Session: x.SessionID, Turn: x.TurnID}
 	unlock := p.sessionLocks.lock(key.Org, key.Session)
-	defer unlock()
+	defer func() { unlock() }()
 
 	// A mode or tool change may slip between reading the session and writing the
 	// turn. The store notices; the turn is then built again from what holds now.
@@ -84,11 +84,22 @@ func (p *Pipeline) Execute(ctx context.Context, by agent.Caller, x Execution) (k
 		if o, err = p.open(ctx, by, x, at.Session); err != nil {
 			break
 		}
-		if at.Active != "" {
+		switch busy := at.Active != "" || at.Queued > 0; {
+		case !busy:
+			err = p.bear(by, x, o)
+		case o.session.Concurrency == agent.ConcurrencyQueue && x.Follows == "":
+			err = p.enqueue(ctx, by, x, o, at.Queued)
+		case o.session.Concurrency == agent.ConcurrencyInterrupt && at.Active != "":
+			active := agent.TurnKey{Org: key.Org, Session: key.Session, Turn: at.Active}
+			p.Log.InfoContext(ctx, "turn interrupted by the next one", "turn", active.String(), "by", key.Turn)
+			if unlock, err = p.displace(ctx, active, unlock); err == nil {
+				continue
+			}
+		default:
 			// The store refuses it too, but only after the model was asked.
 			return key, 0, errBusy(at.Active)
 		}
-		if err = p.bear(by, x, o); !errors.Is(err, store.ErrVersion) {
+		if !errors.Is(err, store.ErrVersion) {
 			break
 		}
 	}
@@ -292,7 +303,8 @@ func (p *Pipeline) turn(ctx context.Context, by agent.Caller, s agent.Session, t
 			Mode: t.Mode, SystemPrompt: s.SystemPrompt, ResponseContinuationID: s.LastResponseID, ToolsJSON: string(tools.JSON),
 		},
 		Context: c, Tools: tools, SolutionContext: s.SolutionContext, Stream: t.Stream,
-		Chain: p.Chain, Transcript: transcript, Recall: recall,
+		Queues: s.Concurrency == agent.ConcurrencyQueue,
+		Chain:  p.Chain, Transcript: transcript, Recall: recall,
 	}, nil
 }
 

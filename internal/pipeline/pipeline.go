@@ -30,6 +30,8 @@ type Store interface {
 	Transcript(ctx context.Context, org agent.OrgID, id agent.SessionID, beforeOrdinal int64) ([]json.RawMessage, error)
 	Unfinished(ctx context.Context) ([]agent.TurnKey, error)
 	Expired(ctx context.Context, now time.Time) ([]agent.TurnKey, error)
+	NextQueued(ctx context.Context, org agent.OrgID, id agent.SessionID) (agent.Turn, error)
+	IdleQueues(ctx context.Context) ([]agent.TurnKey, error)
 }
 
 // Sessions prepares the sessions that a first turn creates and normalises modes.
@@ -68,6 +70,10 @@ type Limits struct {
 	TurnTime time.Duration
 	// WaitTime bounds how long a turn waits for client tools; default 24 h.
 	WaitTime time.Duration
+	// QueueTime bounds how long a turn waits for its session; default 1 h.
+	QueueTime time.Duration
+	// QueueLength is how many turns may wait for one session; default 16.
+	QueueLength int
 	// SettleTime bounds the commit that ends a turn; default 30 s.
 	SettleTime time.Duration
 	// Gather is how long a step that nobody has seen may wait for a commit that comes
@@ -87,7 +93,11 @@ func (l Limits) withDefaults() Limits {
 	}
 	def(&l.TurnTime, 10*time.Minute)
 	def(&l.WaitTime, 24*time.Hour)
+	def(&l.QueueTime, time.Hour)
 	def(&l.SettleTime, 30*time.Second)
+	if l.QueueLength <= 0 {
+		l.QueueLength = 16
+	}
 	def(&l.SweepEvery, 5*time.Second)
 	if l.Gather == 0 {
 		l.Gather = 2 * time.Millisecond
@@ -103,9 +113,10 @@ type Pipeline struct {
 	work         sync.WaitGroup
 	stop         context.CancelFunc
 
-	// mu guards running, draining and sweeping.
+	// mu guards running, moved, draining and sweeping.
 	mu       sync.Mutex
 	running  map[agent.TurnKey]*running
+	moved    map[agent.TurnKey]chan struct{} // closed when a queued turn moves; see queue.go
 	draining bool
 	sweeping bool
 }
@@ -114,6 +125,7 @@ type Pipeline struct {
 type running struct {
 	cancel    context.CancelCauseFunc
 	cancelled bool          // by Cancel; guarded by Pipeline.mu
+	queues    bool          // turns may wait for it
 	done      chan struct{} // closed when the turn is at rest, or broken off
 	err       error         // why the turn's end could not be written; set before done is closed
 }
@@ -135,7 +147,7 @@ func New(c Config) (*Pipeline, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Pipeline{Config: c, running: map[agent.TurnKey]*running{}}, nil
+	return &Pipeline{Config: c, running: map[agent.TurnKey]*running{}, moved: map[agent.TurnKey]chan struct{}{}}, nil
 }
 
 // Turn reads a turn of the caller's organisation.
@@ -161,10 +173,15 @@ func (p *Pipeline) Turns(ctx context.Context, by agent.Caller, id agent.SessionI
 func (p *Pipeline) Await(ctx context.Context, key agent.TurnKey) (agent.Turn, error) {
 	var unwritten error
 	for {
-		r, t, err := p.find(ctx, key)
+		r, t, moved, err := p.find(ctx, key)
 		switch {
 		case err != nil || r == nil && atRest(t.State):
 			return t, err
+		case moved != nil:
+			if err := p.queued(ctx, moved); err != nil {
+				return agent.Turn{}, err
+			}
+			continue
 		case r == nil && unwritten != nil:
 			return agent.Turn{}, unwritten
 		case r == nil:
@@ -181,15 +198,18 @@ func (p *Pipeline) Await(ctx context.Context, key agent.TurnKey) (agent.Turn, er
 
 // find returns the turn where it runs, or else its row. With the session locked
 // nothing starts, so that a row which is not at rest then is of a turn that runs
-// nowhere.
-func (p *Pipeline) find(ctx context.Context, key agent.TurnKey) (*running, agent.Turn, error) {
+// nowhere. Of a turn that waits for its session it returns what is closed when it moves.
+func (p *Pipeline) find(ctx context.Context, key agent.TurnKey) (*running, agent.Turn, <-chan struct{}, error) {
 	unlock := p.sessionLocks.lock(key.Org, key.Session)
 	defer unlock()
 	if r := p.runningTurn(key); r != nil {
-		return r, agent.Turn{}, nil
+		return r, agent.Turn{}, nil, nil
 	}
 	t, err := p.Store.Turn(ctx, key)
-	return nil, t, err
+	if err == nil && t.Queued {
+		return nil, t, p.whenMoved(key), nil
+	}
+	return nil, t, nil, err
 }
 
 func (p *Pipeline) runningTurn(key agent.TurnKey) *running {
@@ -226,7 +246,11 @@ func (p *Pipeline) cancelLocked(ctx context.Context, key agent.TurnKey) error {
 	if err != nil || t.State.Terminal() {
 		return err
 	}
-	return p.endAtRest(ctx, t, agent.TurnCancelled, nil)
+	if err := p.endAtRest(ctx, t, agent.TurnCancelled, nil); err != nil {
+		return err
+	}
+	p.startNext(ctx, key.Org, key.Session)
+	return nil
 }
 
 // interrupt breaks off a turn that runs here. The turn may slip away from it, to its
@@ -250,7 +274,11 @@ func (p *Pipeline) endAtRest(ctx context.Context, t agent.Turn, state agent.Turn
 		return fmt.Errorf("read journal of turn %s: %w", t.Key, err)
 	}
 	j := newJournal(p, t.Key, steps, nil)
-	return j.settle(ctx, agent.Settled{State: state, Fault: fault, Abandoned: reasoner.Abandon(steps)}, "", t.State)
+	if err := j.settle(ctx, agent.Settled{State: state, Fault: fault, Abandoned: reasoner.Abandon(steps)}, "", t.State); err != nil {
+		return err
+	}
+	p.hasMoved(t.Key)
+	return nil
 }
 
 // keyedMutex serialises the short decisions on one session: is the turn new, may it

@@ -56,6 +56,15 @@ func (p *Pipeline) sweep(ctx context.Context) error {
 			p.Log.Error("resume turn", "turn", key.String(), "error", err)
 		}
 	}
+	idle, err := p.Store.IdleQueues(ctx)
+	if err != nil {
+		return err
+	}
+	for _, key := range idle {
+		unlock := p.sessionLocks.lock(key.Org, key.Session)
+		p.startNext(ctx, key.Org, key.Session)
+		unlock()
+	}
 	expired, err := p.Store.Expired(ctx, p.Now())
 	if err != nil {
 		return err
@@ -117,16 +126,24 @@ func (p *Pipeline) resume(ctx context.Context, key agent.TurnKey) error {
 	return nil
 }
 
-// expire fails a turn that waited too long for its client.
+// expire fails a turn that waited too long, for its client or for its session.
 func (p *Pipeline) expire(ctx context.Context, key agent.TurnKey) error {
 	unlock := p.sessionLocks.lock(key.Org, key.Session)
 	defer unlock()
 	t, err := p.Store.Turn(ctx, key)
-	if err != nil || t.State != agent.TurnWaiting || t.Deadline.After(p.Now()) {
+	if err != nil || t.State != agent.TurnWaiting && !t.Queued || t.Deadline.After(p.Now()) {
 		return err
 	}
-	fault := agent.Errorf(agent.KindTurnExpired, "The turn waited until %s for tool results that did not come.", t.Deadline.UTC().Format(time.RFC3339)).Fault
-	return p.endAtRest(ctx, t, agent.TurnFailed, &fault)
+	what := "tool results that did not come"
+	if t.Queued {
+		what = "the turns of its session before it"
+	}
+	fault := agent.Errorf(agent.KindTurnExpired, "The turn waited until %s for %s.", t.Deadline.UTC().Format(time.RFC3339), what).Fault
+	if err := p.endAtRest(ctx, t, agent.TurnFailed, &fault); err != nil {
+		return err
+	}
+	p.startNext(ctx, key.Org, key.Session)
+	return nil
 }
 
 // Drain refuses new turns and waits for the running ones. When ctx ends first they

@@ -28,7 +28,7 @@ func (p *Pipeline) start(t reasoner.Turn, steps []agent.Step, j *journal, deadli
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	ctx, stopTimer := context.WithTimeoutCause(ctx, deadline.Sub(p.Now()), errDeadline)
-	r := &running{cancel: cancel, done: make(chan struct{})}
+	r := &running{cancel: cancel, done: make(chan struct{}), queues: t.Queues}
 	p.running[t.Key] = r
 	p.work.Add(1)
 	go func() {
@@ -61,14 +61,17 @@ func (p *Pipeline) leave(key agent.TurnKey, r *running, born bool) {
 	}
 	cancelled := r.cancelled
 	p.mu.Unlock()
-	if !born || !cancelled {
+	if !born || !cancelled && !r.queues {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), p.Limits.SettleTime)
 	defer cancel()
-	if err := p.cancelLocked(ctx, key); err != nil && agent.KindOf(err) != agent.KindNotFound {
-		p.Log.Error("cancel turn", "turn", key.String(), "error", err)
+	if cancelled {
+		if err := p.cancelLocked(ctx, key); err != nil && agent.KindOf(err) != agent.KindNotFound {
+			p.Log.Error("cancel turn", "turn", key.String(), "error", err)
+		}
 	}
+	p.startNext(ctx, key.Org, key.Session)
 }
 
 // run reasons and settles. Settling has its own time: it must happen also when the

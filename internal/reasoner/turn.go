@@ -28,6 +28,8 @@ type Turn struct {
 	// system message has them, or nobody gave any.
 	Instructions string
 	Stream       *bool
+	// Queues tells that other turns may wait for this one to end.
+	Queues bool
 	// Chain continues from the provider's memory; otherwise Transcript is sent again
 	// with every call (decision 29).
 	Chain bool

@@ -103,7 +103,7 @@ func refusals() []refusal {
 		{"a stream preference on a continuation", "invalid_request", 400, "POST", execute, strings.Replace(results("busy", "call_a", "call_b"), `"toolResults"`, `"stream":false,"toolResults"`, 1), nil, []string{"/stream"}},
 		{"a result that is two", "invalid_request", 400, "POST", execute, strings.Replace(results("busy", "call_a", "call_b"), `"executionMs"`, `"errorMessage":"no","executionMs"`, 1), nil, []string{"/toolResults/0"}},
 		{"a preview of a continuation", "invalid_request", 400, "POST", "/v1/agent/preview", results("busy", "call_a", "call_b"), nil, nil},
-		{"a session that queues", "invalid_request", 400, "POST", "/v1/sessions", `{"concurrency":"queue"}`, nil, []string{"/concurrency"}},
+		{"a session that runs turns side by side", "invalid_request", 400, "POST", "/v1/sessions", `{"concurrency":"parallel"}`, nil, []string{"/concurrency"}},
 		{"a session with a reserved tool", "invalid_request", 400, "POST", "/v1/sessions", `{"tools":[` + strings.Replace(readFile, "read_file", tool.ChangeMode, 1) + `]}`, nil, []string{"/tools/0"}},
 		{"a mode without a reason", "invalid_request", 400, "PUT", "/v1/sessions/done/mode", `{"mode":"ddr_authoring"}`, nil, []string{"/reason"}},
 		{"a mode with a blank reason", "invalid_request", 400, "PUT", "/v1/sessions/done/mode", `{"mode":"ddr_authoring","reason":" "}`, nil, []string{"/reason"}},

@@ -194,7 +194,7 @@ func TestWrongInput_ChangesNothing(t *testing.T) {
 		{"lone surrogate", "POST", "/v1/agent/execute", json, `{"sessionId":"s1","turnId":"t1","instruction":"\ud800"}`, agent.KindInvalidRequest},
 		{"form", "POST", "/v1/agent/execute", "text/plain", hello, agent.KindUnsupportedMediaType},
 		{"unknown member of a session", "POST", "/v1/sessions", json, `{"colour":"red"}`, agent.KindInvalidRequest},
-		{"policy not built", "POST", "/v1/sessions", json, `{"concurrency":"queue"}`, agent.KindInvalidRequest},
+		{"no such policy", "POST", "/v1/sessions", json, `{"concurrency":"parallel"}`, agent.KindInvalidRequest},
 		{"unknown mode", "POST", "/v1/sessions", json, `{"mode":"no_such"}`, agent.KindUnknownMode},
 		{"unknown context", "POST", "/v1/sessions", json, `{"agentContextId":"no_such"}`, agent.KindUnknownContext},
 		{"unknown mode by hand", "PUT", "/v1/sessions/s0/mode", json, `{"mode":"no_such","reason":"r"}`, agent.KindUnknownMode},

@@ -28,7 +28,7 @@ func closedSets() map[reflect.Type][]any {
 		reflect.TypeFor[agent.TurnState]():   {agent.TurnAccepted, agent.TurnRunning, agent.TurnWaiting, agent.TurnCompleted, agent.TurnFailed, agent.TurnCancelled},
 		reflect.TypeFor[agent.ToolOutcome](): {agent.OutcomeOK, agent.OutcomeError, agent.OutcomeUnknown, agent.OutcomeCancelled},
 		reflect.TypeFor[agent.Actor]():       {agent.ActorModel, agent.ActorUser},
-		reflect.TypeFor[agent.Concurrency](): {agent.ConcurrencyReject},
+		reflect.TypeFor[agent.Concurrency](): {agent.ConcurrencyReject, agent.ConcurrencyQueue, agent.ConcurrencyInterrupt},
 		reflect.TypeFor[mode.Status]():       {mode.StatusActive, mode.StatusExperimental, mode.StatusDeprecated},
 		reflect.TypeFor[agent.Kind]():        sorted(meanings),
 	}
@@ -229,6 +229,7 @@ func eventMembers() map[agent.EventType]map[string]*huma.Schema {
 	sha := func() *huma.Schema { return &huma.Schema{Type: huma.TypeString, Pattern: "^[0-9a-f]{64}$"} }
 	outcome := &huma.Schema{Type: huma.TypeString, Enum: closedSets()[reflect.TypeFor[agent.ToolOutcome]()]}
 	return map[agent.EventType]map[string]*huma.Schema{
+		agent.EventTurnQueued:    {},
 		agent.EventTurnStarted:   {},
 		agent.EventModelRequest:  {"n": number(1), "canonicalSha256": sha(), "wireSha256": sha()},
 		agent.EventTextDelta:     {"text": text()},

@@ -205,6 +205,7 @@ func TestFollowTurn_NothingComesAfterTheEndOfTheTurn(t *testing.T) {
 func TestFollowTurn_EveryKindOfEvent(t *testing.T) {
 	ms := int64(0)
 	all := []agent.Event{
+		{Type: agent.EventTurnQueued},
 		{Type: agent.EventTurnStarted},
 		{Type: agent.EventModelRequest, Call: 1, CanonicalSHA256: strings.Repeat("a", 64), WireSHA256: strings.Repeat("b", 64)},
 		{Type: agent.EventTextDelta, Text: "a\nb\r\n\ndata: c\u2028<>&\x00"},

@@ -92,6 +92,7 @@ func checkMembers(s agent.Step) error {
 		kind agent.StepKind
 		set  bool
 	}{
+		{agent.StepQueued, s.Queued != nil},
 		{agent.StepAsked, s.Asked != nil},
 		{agent.StepAnswered, s.Answered != nil},
 		{agent.StepToolStarted, s.ToolStarted != nil},

@@ -20,7 +20,8 @@ type NewTurn struct {
 	// ones (AGN-011 §3.3).
 	SessionVersion int64
 	// Turn is the turn; its Ordinal is assigned, its State defaults to accepted. It
-	// may have come further before it is written, to its end even.
+	// may have come further before it is written, to its end even; or not begun, when
+	// it is Queued: then another turn may be active.
 	Turn agent.Turn
 	// SolutionContext replaces the session's latched text; nil leaves it as it is
 	// (AGN-034 §4.5).
@@ -41,6 +42,8 @@ type Standing struct {
 	Known bool
 	// Active is the turn that holds the session, "" when it is free.
 	Active agent.TurnID
+	// Queued is how many turns wait for the session.
+	Queued int
 }
 
 // Append is one transition of a turn: the steps, the new state and what goes with
@@ -59,9 +62,20 @@ type Append struct {
 	Fault              *agent.Fault
 	ContinuationSHA256 string
 	Deadline           time.Time
+	// Start tells that a queued turn begins, with the mode and the tools that it has
+	// found. They were computed from the session at SessionVersion, and another version
+	// refuses the transition with ErrVersion.
+	Start *Start
 	// LastResponseID, when set, becomes the session's: the settling of a completed
 	// turn and the next turn's starting point cannot fall apart.
 	LastResponseID *string
+}
+
+// Start is what a queued turn begins with.
+type Start struct {
+	SessionVersion int64
+	Mode           agent.ModeKey
+	Tools          json.RawMessage
 }
 
 // Active are the states in which a turn holds its session.

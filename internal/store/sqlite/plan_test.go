@@ -14,6 +14,9 @@ func TestQueries_WalkNoTable(t *testing.T) {
 	allowed := map[string]string{
 		"Unfinished": "SCAN turns USING INDEX turns_active", // a row per active turn
 		"Expired":    "SCAN turns USING INDEX turns_active",
+
+		"ExpiredQueued": "SCAN turns USING INDEX turns_queued", // a row per turn that waits for its session
+		"IdleQueues":    "SCAN q USING COVERING INDEX turns_queued",
 	}
 	s := temporary(t)
 	named := regexp.MustCompile(`(?s)-- name: (\w+) :\w+\n(.*?;)`)

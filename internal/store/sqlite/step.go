@@ -36,6 +36,9 @@ func (s *Store) AppendSteps(ctx context.Context, a store.Append) error {
 		if err != nil {
 			return err
 		}
+		if err := mayStart(ctx, q, a); err != nil {
+			return err
+		}
 		updated := s.updated(steps)
 		if err := moveTurn(ctx, q, a, at.State, fault, updated); err != nil {
 			return err
@@ -49,6 +52,19 @@ func (s *Store) AppendSteps(ctx context.Context, a store.Append) error {
 		return q.SetLastResponse(ctx, db.SetLastResponseParams{
 			Org: k.Org, SessionID: k.Session, LastResponseID: *a.LastResponseID, UpdatedAt: updated})
 	})
+}
+
+// mayStart refuses to start a turn that was built from another version of its session.
+// That no other turn is active the index sees to.
+func mayStart(ctx context.Context, q *db.Queries, a store.Append) error {
+	if a.Start == nil {
+		return nil
+	}
+	sess, err := findSession(ctx, q, a.Key.Org, a.Key.Session)
+	if err == nil && sess.Version != a.Start.SessionVersion {
+		err = fmt.Errorf("%w: it is at version %d, not %d", store.ErrVersion, sess.Version, a.Start.SessionVersion)
+	}
+	return err
 }
 
 // moveTurn updates the turn's row, provided that it is still in a state from which
@@ -73,6 +89,9 @@ func moveTurn(ctx context.Context, q *db.Queries, a store.Append, state agent.Tu
 	}
 	if a.State == "" {
 		move.State = state
+	}
+	if a.Start != nil {
+		move.Mode, move.Tools = string(a.Start.Mode), a.Start.Tools
 	}
 	if a.ContinuationSHA256 != "" {
 		move.ContinuationSHA256 = &a.ContinuationSHA256

@@ -24,7 +24,7 @@ func (s *Store) Standing(ctx context.Context, k agent.TurnKey) (store.Standing, 
 		return store.Standing{}, explain(fmt.Sprintf("read what turn %s meets", k), err)
 	}
 	sess := fromRow(row.Session)
-	return store.Standing{Session: &sess, Known: row.Known, Active: agent.TurnID(row.Active)}, nil
+	return store.Standing{Session: &sess, Known: row.Known, Active: agent.TurnID(row.Active), Queued: int(row.Queued)}, nil
 }
 
 // OpenTurn makes a user turn durable, in one transaction with its session when
@@ -32,7 +32,7 @@ func (s *Store) Standing(ctx context.Context, k agent.TurnKey) (store.Standing, 
 // names and its first steps.
 //
 // In this order it refuses with store.ErrExists a turn that is there already, with
-// *store.ActiveError a turn of a busy session, and with store.ErrVersion one that
+// *store.ActiveError a turn of a busy session that is not Queued, and with store.ErrVersion one that
 // was prepared from another version of the session. A session that is not there
 // and not given is agent.KindNotFound.
 func (s *Store) OpenTurn(ctx context.Context, n store.NewTurn) error {
@@ -85,7 +85,7 @@ func (s *Store) admit(ctx context.Context, q *db.Queries, n store.NewTurn, updat
 	case at.Known:
 		// A repeated turn is told first: to it, the active turn may be itself.
 		err = store.ErrExists
-	case at.Active != "":
+	case !n.Turn.Queued && (at.Active != "" || at.Awaited):
 		err = &store.ActiveError{Turn: agent.TurnID(at.Active)}
 	case at.Version != n.SessionVersion:
 		err = fmt.Errorf("%w: it is at version %d, not %d", store.ErrVersion, at.Version, n.SessionVersion)
@@ -143,7 +143,7 @@ func (s *Store) Turns(ctx context.Context, org agent.OrgID, id agent.SessionID, 
 	return turns, next, nil
 }
 
-// Unfinished returns the turns that were accepted or running, of every session:
+// Unfinished returns the turns that were begun and neither wait nor have ended, of every session:
 // when nothing runs yet, those that the process before left behind.
 func (s *Store) Unfinished(ctx context.Context) ([]agent.TurnKey, error) {
 	rows, err := s.read.Unfinished(ctx)
@@ -158,14 +158,48 @@ func (s *Store) Unfinished(ctx context.Context) ([]agent.TurnKey, error) {
 // maxExpired bounds a sweep; the next one finds the rest.
 const maxExpired = 1000
 
-// Expired returns waiting turns whose deadline is over, the longest overdue first.
+// Expired returns turns that wait, for their client or for their session, and whose
+// deadline is over; of each kind the longest overdue first.
 func (s *Store) Expired(ctx context.Context, now time.Time) ([]agent.TurnKey, error) {
 	rows, err := s.read.Expired(ctx, db.ExpiredParams{Now: micros(now), Size: maxExpired})
 	if err != nil {
 		return nil, explain("list the expired turns", err)
 	}
-	return convert(rows, func(r db.ExpiredRow) agent.TurnKey {
+	queued, err := s.read.ExpiredQueued(ctx, db.ExpiredQueuedParams{Now: micros(now), Size: maxExpired})
+	if err != nil {
+		return nil, explain("list the expired turns", err)
+	}
+	return append(convert(rows, func(r db.ExpiredRow) agent.TurnKey {
 		return agent.TurnKey{Org: r.Org, Session: r.SessionID, Turn: r.TurnID}
+	}), convert(queued, func(r db.ExpiredQueuedRow) agent.TurnKey {
+		return agent.TurnKey{Org: r.Org, Session: r.SessionID, Turn: r.TurnID}
+	})...), nil
+}
+
+// NextQueued returns the turn that has waited longest for the session, a
+// agent.KindNotFound when none waits.
+func (s *Store) NextQueued(ctx context.Context, org agent.OrgID, id agent.SessionID) (agent.Turn, error) {
+	doing := fmt.Sprintf("read the queue of session %s/%s", org, id)
+	row, err := s.read.NextQueued(ctx, db.NextQueuedParams{Org: org, SessionID: id})
+	if errors.Is(err, sql.ErrNoRows) {
+		return agent.Turn{}, agent.Errorf(agent.KindNotFound, "No turn waits for session %q.", id)
+	}
+	if err != nil {
+		return agent.Turn{}, explain(doing, err)
+	}
+	turn, err := fromTurnRow(row)
+	return turn, explain(doing, err)
+}
+
+// IdleQueues returns sessions in which turns wait and none is active, as keys without
+// a turn.
+func (s *Store) IdleQueues(ctx context.Context) ([]agent.TurnKey, error) {
+	rows, err := s.read.IdleQueues(ctx, maxExpired)
+	if err != nil {
+		return nil, explain("list the queues that stand still", err)
+	}
+	return convert(rows, func(r db.IdleQueuesRow) agent.TurnKey {
+		return agent.TurnKey{Org: r.Org, Session: r.SessionID}
 	}), nil
 }
 
@@ -192,6 +226,7 @@ func insertTurn(t agent.Turn, fault []byte, ordinal, created, updated int64) db.
 		Deadline:           micros(t.Deadline),
 		CreatedAt:          created,
 		UpdatedAt:          updated,
+		Queued:             t.Queued,
 	}
 }
 
@@ -201,6 +236,7 @@ func fromTurnRow(r db.Turn) (agent.Turn, error) {
 		User:               r.UserID,
 		Ordinal:            r.Ordinal,
 		State:              r.State,
+		Queued:             r.Queued,
 		Request:            r.Request,
 		BodySHA256:         r.BodySHA256,
 		Mode:               r.Mode,

@@ -42,6 +42,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.expiredStmt, err = db.PrepareContext(ctx, expired); err != nil {
 		return nil, fmt.Errorf("error preparing query Expired: %w", err)
 	}
+	if q.expiredQueuedStmt, err = db.PrepareContext(ctx, expiredQueued); err != nil {
+		return nil, fmt.Errorf("error preparing query ExpiredQueued: %w", err)
+	}
+	if q.idleQueuesStmt, err = db.PrepareContext(ctx, idleQueues); err != nil {
+		return nil, fmt.Errorf("error preparing query IdleQueues: %w", err)
+	}
 	if q.insertBlobStmt, err = db.PrepareContext(ctx, insertBlob); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertBlob: %w", err)
 	}
@@ -68,6 +74,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.moveTurnStmt, err = db.PrepareContext(ctx, moveTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query MoveTurn: %w", err)
+	}
+	if q.nextQueuedStmt, err = db.PrepareContext(ctx, nextQueued); err != nil {
+		return nil, fmt.Errorf("error preparing query NextQueued: %w", err)
 	}
 	if q.positionStmt, err = db.PrepareContext(ctx, position); err != nil {
 		return nil, fmt.Errorf("error preparing query Position: %w", err)
@@ -140,6 +149,16 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing expiredStmt: %w", cerr)
 		}
 	}
+	if q.expiredQueuedStmt != nil {
+		if cerr := q.expiredQueuedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing expiredQueuedStmt: %w", cerr)
+		}
+	}
+	if q.idleQueuesStmt != nil {
+		if cerr := q.idleQueuesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing idleQueuesStmt: %w", cerr)
+		}
+	}
 	if q.insertBlobStmt != nil {
 		if cerr := q.insertBlobStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertBlobStmt: %w", cerr)
@@ -183,6 +202,11 @@ func (q *Queries) Close() error {
 	if q.moveTurnStmt != nil {
 		if cerr := q.moveTurnStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing moveTurnStmt: %w", cerr)
+		}
+	}
+	if q.nextQueuedStmt != nil {
+		if cerr := q.nextQueuedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing nextQueuedStmt: %w", cerr)
 		}
 	}
 	if q.positionStmt != nil {
@@ -290,6 +314,8 @@ type Queries struct {
 	deleteOwnBlobsStmt   *sql.Stmt
 	deleteSessionStmt    *sql.Stmt
 	expiredStmt          *sql.Stmt
+	expiredQueuedStmt    *sql.Stmt
+	idleQueuesStmt       *sql.Stmt
 	insertBlobStmt       *sql.Stmt
 	insertBlobRefStmt    *sql.Stmt
 	insertModeChangeStmt *sql.Stmt
@@ -299,6 +325,7 @@ type Queries struct {
 	modeChangeByCallStmt *sql.Stmt
 	modeChangesStmt      *sql.Stmt
 	moveTurnStmt         *sql.Stmt
+	nextQueuedStmt       *sql.Stmt
 	positionStmt         *sql.Stmt
 	sessionStmt          *sql.Stmt
 	sessionsStmt         *sql.Stmt
@@ -323,6 +350,8 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		deleteOwnBlobsStmt:   q.deleteOwnBlobsStmt,
 		deleteSessionStmt:    q.deleteSessionStmt,
 		expiredStmt:          q.expiredStmt,
+		expiredQueuedStmt:    q.expiredQueuedStmt,
+		idleQueuesStmt:       q.idleQueuesStmt,
 		insertBlobStmt:       q.insertBlobStmt,
 		insertBlobRefStmt:    q.insertBlobRefStmt,
 		insertModeChangeStmt: q.insertModeChangeStmt,
@@ -332,6 +361,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		modeChangeByCallStmt: q.modeChangeByCallStmt,
 		modeChangesStmt:      q.modeChangesStmt,
 		moveTurnStmt:         q.moveTurnStmt,
+		nextQueuedStmt:       q.nextQueuedStmt,
 		positionStmt:         q.positionStmt,
 		sessionStmt:          q.sessionStmt,
 		sessionsStmt:         q.sessionsStmt,

@@ -86,4 +86,5 @@ type Turn struct {
 	Deadline           int64
 	CreatedAt          int64
 	UpdatedAt          int64
+	Queued             bool
 }

@@ -16,7 +16,9 @@ SELECT s.version, s.turns,
   EXISTS (SELECT 1 FROM turns AS t
     WHERE t.org = s.org AND t.session_id = s.session_id AND t.turn_id = ?1) AS known,
   CAST(coalesce((SELECT a.turn_id FROM turns AS a
-    WHERE a.org = s.org AND a.session_id = s.session_id AND a.state IN ('accepted', 'running', 'waiting')), '') AS TEXT) AS active
+    WHERE a.org = s.org AND a.session_id = s.session_id AND a.state IN ('accepted', 'running', 'waiting') AND a.queued = 0), '') AS TEXT) AS active,
+  EXISTS (SELECT 1 FROM turns AS w
+    WHERE w.org = s.org AND w.session_id = s.session_id AND w.queued = 1) AS awaited
 FROM sessions AS s WHERE s.org = ?2 AND s.session_id = ?3
 `
 
@@ -31,6 +33,7 @@ type AdmissionRow struct {
 	Turns   int64
 	Known   bool
 	Active  string
+	Awaited bool
 }
 
 // What a new turn meets: the session, itself and the active turn, each if it is there.
@@ -42,6 +45,7 @@ func (q *Queries) Admission(ctx context.Context, arg AdmissionParams) (Admission
 		&i.Turns,
 		&i.Known,
 		&i.Active,
+		&i.Awaited,
 	)
 	return i, err
 }
@@ -321,7 +325,9 @@ SELECT s.org, s.session_id, s.created_by, s.mode, s.version, s.system_prompt, s.
   EXISTS (SELECT 1 FROM turns AS t
     WHERE t.org = s.org AND t.session_id = s.session_id AND t.turn_id = ?1) AS known,
   CAST(coalesce((SELECT a.turn_id FROM turns AS a
-    WHERE a.org = s.org AND a.session_id = s.session_id AND a.state IN ('accepted', 'running', 'waiting')), '') AS TEXT) AS active
+    WHERE a.org = s.org AND a.session_id = s.session_id AND a.state IN ('accepted', 'running', 'waiting') AND a.queued = 0), '') AS TEXT) AS active,
+  (SELECT count(*) FROM turns AS w
+    WHERE w.org = s.org AND w.session_id = s.session_id AND w.queued = 1) AS queued
 FROM sessions AS s WHERE s.org = ?2 AND s.session_id = ?3
 `
 
@@ -335,6 +341,7 @@ type StandingRow struct {
 	Session Session
 	Known   bool
 	Active  string
+	Queued  int64
 }
 
 // The same with the whole session, for readers: one statement, so that it is one moment.
@@ -359,6 +366,7 @@ func (q *Queries) Standing(ctx context.Context, arg StandingParams) (StandingRow
 		&i.Session.UpdatedAt,
 		&i.Known,
 		&i.Active,
+		&i.Queued,
 	)
 	return i, err
 }

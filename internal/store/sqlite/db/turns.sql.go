@@ -13,7 +13,7 @@ import (
 
 const expired = `-- name: Expired :many
 SELECT org, session_id, turn_id FROM turns
-WHERE state IN ('accepted', 'running', 'waiting') AND state = 'waiting' AND deadline > 0 AND deadline < ?1
+WHERE state IN ('accepted', 'running', 'waiting') AND queued = 0 AND state = 'waiting' AND deadline > 0 AND deadline < ?1
 ORDER BY deadline
 LIMIT ?2
 `
@@ -52,11 +52,88 @@ func (q *Queries) Expired(ctx context.Context, arg ExpiredParams) ([]ExpiredRow,
 	return items, nil
 }
 
+const expiredQueued = `-- name: ExpiredQueued :many
+SELECT org, session_id, turn_id FROM turns
+WHERE queued = 1 AND deadline > 0 AND deadline < ?1
+ORDER BY deadline
+LIMIT ?2
+`
+
+type ExpiredQueuedParams struct {
+	Now  int64
+	Size int64
+}
+
+type ExpiredQueuedRow struct {
+	Org       agent.OrgID
+	SessionID agent.SessionID
+	TurnID    agent.TurnID
+}
+
+func (q *Queries) ExpiredQueued(ctx context.Context, arg ExpiredQueuedParams) ([]ExpiredQueuedRow, error) {
+	rows, err := q.query(ctx, q.expiredQueuedStmt, expiredQueued, arg.Now, arg.Size)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ExpiredQueuedRow
+	for rows.Next() {
+		var i ExpiredQueuedRow
+		if err := rows.Scan(&i.Org, &i.SessionID, &i.TurnID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const idleQueues = `-- name: IdleQueues :many
+SELECT DISTINCT q.org, q.session_id FROM turns AS q
+WHERE q.queued = 1 AND NOT EXISTS (SELECT 1 FROM turns AS a
+  WHERE a.org = q.org AND a.session_id = q.session_id AND a.state IN ('accepted', 'running', 'waiting') AND a.queued = 0)
+LIMIT ?1
+`
+
+type IdleQueuesRow struct {
+	Org       agent.OrgID
+	SessionID agent.SessionID
+}
+
+// Sessions in which turns wait and none is active.
+func (q *Queries) IdleQueues(ctx context.Context, size int64) ([]IdleQueuesRow, error) {
+	rows, err := q.query(ctx, q.idleQueuesStmt, idleQueues, size)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []IdleQueuesRow
+	for rows.Next() {
+		var i IdleQueuesRow
+		if err := rows.Scan(&i.Org, &i.SessionID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const insertTurn = `-- name: InsertTurn :exec
 INSERT INTO turns (org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream,
-  response, fault, continuation_sha256, deadline, created_at, updated_at)
+  response, fault, continuation_sha256, deadline, created_at, updated_at, queued)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
-  ?12, ?13, ?14, ?15, ?16, ?17)
+  ?12, ?13, ?14, ?15, ?16, ?17, ?18)
 `
 
 type InsertTurnParams struct {
@@ -77,6 +154,7 @@ type InsertTurnParams struct {
 	Deadline           int64
 	CreatedAt          int64
 	UpdatedAt          int64
+	Queued             bool
 }
 
 func (q *Queries) InsertTurn(ctx context.Context, arg InsertTurnParams) error {
@@ -98,22 +176,27 @@ func (q *Queries) InsertTurn(ctx context.Context, arg InsertTurnParams) error {
 		arg.Deadline,
 		arg.CreatedAt,
 		arg.UpdatedAt,
+		arg.Queued,
 	)
 	return err
 }
 
 const moveTurn = `-- name: MoveTurn :execrows
-UPDATE turns SET state = ?1,
-  response = coalesce(?2, response),
-  fault = coalesce(?3, fault),
-  continuation_sha256 = coalesce(?4, continuation_sha256),
-  deadline = coalesce(?5, deadline),
-  updated_at = ?6
-WHERE org = ?7 AND session_id = ?8 AND turn_id = ?9 AND state = ?10
+UPDATE turns SET state = ?1, queued = 0,
+  mode = coalesce(nullif(CAST(?2 AS TEXT), ''), mode),
+  tools = coalesce(?3, tools),
+  response = coalesce(?4, response),
+  fault = coalesce(?5, fault),
+  continuation_sha256 = coalesce(?6, continuation_sha256),
+  deadline = coalesce(?7, deadline),
+  updated_at = ?8
+WHERE org = ?9 AND session_id = ?10 AND turn_id = ?11 AND state = ?12
 `
 
 type MoveTurnParams struct {
 	State              agent.TurnState
+	Mode               string
+	Tools              []byte
 	Response           []byte
 	Fault              []byte
 	ContinuationSHA256 *string
@@ -125,10 +208,13 @@ type MoveTurnParams struct {
 	FromState          agent.TurnState
 }
 
-// The condition on the state makes a late writer lose, whatever it has read.
+// The condition on the state makes a late writer lose, whatever it has read. A turn that
+// moves does not wait any more.
 func (q *Queries) MoveTurn(ctx context.Context, arg MoveTurnParams) (int64, error) {
 	result, err := q.exec(ctx, q.moveTurnStmt, moveTurn,
 		arg.State,
+		arg.Mode,
+		arg.Tools,
 		arg.Response,
 		arg.Fault,
 		arg.ContinuationSHA256,
@@ -143,6 +229,44 @@ func (q *Queries) MoveTurn(ctx context.Context, arg MoveTurnParams) (int64, erro
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+const nextQueued = `-- name: NextQueued :one
+SELECT org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream, response, fault, continuation_sha256, deadline, created_at, updated_at, queued FROM turns
+WHERE org = ?1 AND session_id = ?2 AND queued = 1
+ORDER BY ordinal
+LIMIT 1
+`
+
+type NextQueuedParams struct {
+	Org       agent.OrgID
+	SessionID agent.SessionID
+}
+
+func (q *Queries) NextQueued(ctx context.Context, arg NextQueuedParams) (Turn, error) {
+	row := q.queryRow(ctx, q.nextQueuedStmt, nextQueued, arg.Org, arg.SessionID)
+	var i Turn
+	err := row.Scan(
+		&i.Org,
+		&i.SessionID,
+		&i.TurnID,
+		&i.Ordinal,
+		&i.UserID,
+		&i.State,
+		&i.Request,
+		&i.BodySHA256,
+		&i.Mode,
+		&i.Tools,
+		&i.Stream,
+		&i.Response,
+		&i.Fault,
+		&i.ContinuationSHA256,
+		&i.Deadline,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.Queued,
+	)
+	return i, err
 }
 
 const position = `-- name: Position :one
@@ -171,7 +295,7 @@ func (q *Queries) Position(ctx context.Context, arg PositionParams) (PositionRow
 }
 
 const turn = `-- name: Turn :one
-SELECT org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream, response, fault, continuation_sha256, deadline, created_at, updated_at FROM turns WHERE org = ?1 AND session_id = ?2 AND turn_id = ?3
+SELECT org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream, response, fault, continuation_sha256, deadline, created_at, updated_at, queued FROM turns WHERE org = ?1 AND session_id = ?2 AND turn_id = ?3
 `
 
 type TurnParams struct {
@@ -201,12 +325,13 @@ func (q *Queries) Turn(ctx context.Context, arg TurnParams) (Turn, error) {
 		&i.Deadline,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Queued,
 	)
 	return i, err
 }
 
 const turns = `-- name: Turns :many
-SELECT org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream, response, fault, continuation_sha256, deadline, created_at, updated_at FROM turns
+SELECT org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream, response, fault, continuation_sha256, deadline, created_at, updated_at, queued FROM turns
 WHERE org = ?1 AND session_id = ?2 AND ordinal > ?3
 ORDER BY ordinal
 LIMIT ?4
@@ -251,6 +376,7 @@ func (q *Queries) Turns(ctx context.Context, arg TurnsParams) ([]Turn, error) {
 			&i.Deadline,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Queued,
 		); err != nil {
 			return nil, err
 		}
@@ -267,7 +393,7 @@ func (q *Queries) Turns(ctx context.Context, arg TurnsParams) ([]Turn, error) {
 
 const unfinished = `-- name: Unfinished :many
 SELECT org, session_id, turn_id FROM turns
-WHERE state IN ('accepted', 'running', 'waiting') AND state <> 'waiting'
+WHERE state IN ('accepted', 'running', 'waiting') AND queued = 0 AND state <> 'waiting'
 ORDER BY created_at
 `
 
@@ -278,7 +404,7 @@ type UnfinishedRow struct {
 }
 
 // The sweeps. The first condition on the state names the index turns_active, which
-// holds a row per active turn and no others.
+// holds a row per active turn and no others; turns_queued does so for those that wait.
 func (q *Queries) Unfinished(ctx context.Context) ([]UnfinishedRow, error) {
 	rows, err := q.query(ctx, q.unfinishedStmt, unfinished)
 	if err != nil {

@@ -29,7 +29,9 @@ SELECT s.version, s.turns,
   EXISTS (SELECT 1 FROM turns AS t
     WHERE t.org = s.org AND t.session_id = s.session_id AND t.turn_id = @turn_id) AS known,
   CAST(coalesce((SELECT a.turn_id FROM turns AS a
-    WHERE a.org = s.org AND a.session_id = s.session_id AND a.state IN ('accepted', 'running', 'waiting')), '') AS TEXT) AS active
+    WHERE a.org = s.org AND a.session_id = s.session_id AND a.state IN ('accepted', 'running', 'waiting') AND a.queued = 0), '') AS TEXT) AS active,
+  EXISTS (SELECT 1 FROM turns AS w
+    WHERE w.org = s.org AND w.session_id = s.session_id AND w.queued = 1) AS awaited
 FROM sessions AS s WHERE s.org = @org AND s.session_id = @session_id;
 
 -- The same with the whole session, for readers: one statement, so that it is one moment.
@@ -38,7 +40,9 @@ SELECT sqlc.embed(s),
   EXISTS (SELECT 1 FROM turns AS t
     WHERE t.org = s.org AND t.session_id = s.session_id AND t.turn_id = @turn_id) AS known,
   CAST(coalesce((SELECT a.turn_id FROM turns AS a
-    WHERE a.org = s.org AND a.session_id = s.session_id AND a.state IN ('accepted', 'running', 'waiting')), '') AS TEXT) AS active
+    WHERE a.org = s.org AND a.session_id = s.session_id AND a.state IN ('accepted', 'running', 'waiting') AND a.queued = 0), '') AS TEXT) AS active,
+  (SELECT count(*) FROM turns AS w
+    WHERE w.org = s.org AND w.session_id = s.session_id AND w.queued = 1) AS queued
 FROM sessions AS s WHERE s.org = @org AND s.session_id = @session_id;
 
 -- name: CountTurn :exec

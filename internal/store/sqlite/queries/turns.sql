@@ -1,8 +1,8 @@
 -- name: InsertTurn :exec
 INSERT INTO turns (org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream,
-  response, fault, continuation_sha256, deadline, created_at, updated_at)
+  response, fault, continuation_sha256, deadline, created_at, updated_at, queued)
 VALUES (@org, @session_id, @turn_id, @ordinal, @user_id, @state, @request, @body_sha256, @mode, @tools, @stream,
-  @response, @fault, @continuation_sha256, @deadline, @created_at, @updated_at);
+  @response, @fault, @continuation_sha256, @deadline, @created_at, @updated_at, @queued);
 
 -- name: Turn :one
 SELECT * FROM turns WHERE org = @org AND session_id = @session_id AND turn_id = @turn_id;
@@ -19,9 +19,12 @@ SELECT t.state, CAST(coalesce((SELECT max(s.n) FROM steps AS s
   WHERE s.org = t.org AND s.session_id = t.session_id AND s.turn_id = t.turn_id), 0) AS INTEGER) AS newest_step
 FROM turns AS t WHERE t.org = @org AND t.session_id = @session_id AND t.turn_id = @turn_id;
 
--- The condition on the state makes a late writer lose, whatever it has read.
+-- The condition on the state makes a late writer lose, whatever it has read. A turn that
+-- moves does not wait any more.
 -- name: MoveTurn :execrows
-UPDATE turns SET state = @state,
+UPDATE turns SET state = @state, queued = 0,
+  mode = coalesce(nullif(CAST(@mode AS TEXT), ''), mode),
+  tools = coalesce(sqlc.narg('tools'), tools),
   response = coalesce(sqlc.narg('response'), response),
   fault = coalesce(sqlc.narg('fault'), fault),
   continuation_sha256 = coalesce(sqlc.narg('continuation_sha256'), continuation_sha256),
@@ -30,14 +33,33 @@ UPDATE turns SET state = @state,
 WHERE org = @org AND session_id = @session_id AND turn_id = @turn_id AND state = @from_state;
 
 -- The sweeps. The first condition on the state names the index turns_active, which
--- holds a row per active turn and no others.
+-- holds a row per active turn and no others; turns_queued does so for those that wait.
 -- name: Unfinished :many
 SELECT org, session_id, turn_id FROM turns
-WHERE state IN ('accepted', 'running', 'waiting') AND state <> 'waiting'
+WHERE state IN ('accepted', 'running', 'waiting') AND queued = 0 AND state <> 'waiting'
 ORDER BY created_at;
 
 -- name: Expired :many
 SELECT org, session_id, turn_id FROM turns
-WHERE state IN ('accepted', 'running', 'waiting') AND state = 'waiting' AND deadline > 0 AND deadline < @now
+WHERE state IN ('accepted', 'running', 'waiting') AND queued = 0 AND state = 'waiting' AND deadline > 0 AND deadline < @now
 ORDER BY deadline
+LIMIT @size;
+
+-- name: ExpiredQueued :many
+SELECT org, session_id, turn_id FROM turns
+WHERE queued = 1 AND deadline > 0 AND deadline < @now
+ORDER BY deadline
+LIMIT @size;
+
+-- name: NextQueued :one
+SELECT * FROM turns
+WHERE org = @org AND session_id = @session_id AND queued = 1
+ORDER BY ordinal
+LIMIT 1;
+
+-- Sessions in which turns wait and none is active.
+-- name: IdleQueues :many
+SELECT DISTINCT q.org, q.session_id FROM turns AS q
+WHERE q.queued = 1 AND NOT EXISTS (SELECT 1 FROM turns AS a
+  WHERE a.org = q.org AND a.session_id = q.session_id AND a.state IN ('accepted', 'running', 'waiting') AND a.queued = 0)
 LIMIT @size;

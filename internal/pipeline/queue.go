@@ -1,0 +1,196 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/contract"
+	"github.com/aptixhq/aptix/internal/store"
+)
+
+// queuedExecution is an Execution as it waits in the journal.
+type queuedExecution struct {
+	Turn         contract.UserTurn `json:"turn"`
+	Mode         agent.ModeKey     `json:"mode,omitempty"`
+	ToolChoice   string            `json:"toolChoice,omitempty"`
+	SystemPrompt *string           `json:"systemPrompt,omitempty"`
+	ClientTools  json.RawMessage   `json:"clientTools,omitempty"`
+	Door         json.RawMessage   `json:"door,omitempty"`
+}
+
+// enqueue accepts a turn that runs when those before it have ended. What it runs with,
+// mode, tools and transcript, is found when it starts. The caller holds the session's
+// lock.
+func (p *Pipeline) enqueue(ctx context.Context, by agent.Caller, x Execution, o opened, ahead int) error {
+	if ahead >= p.Limits.QueueLength {
+		return agent.Errorf(agent.KindTurnInProgress,
+			"%d turns of this session are waiting already. Send the turn again when some have ended.", ahead)
+	}
+	waiting, err := encode(queuedExecution{Turn: x.UserTurn, Mode: x.Mode, ToolChoice: x.ToolChoiceName,
+		SystemPrompt: x.SystemPrompt, ClientTools: x.ClientTools, Door: x.Door})
+	if err != nil {
+		return err
+	}
+	request, blobs := x.Stored()
+	now := p.Now()
+	return p.Store.OpenTurn(ctx, store.NewTurn{
+		Session: &o.session, SessionVersion: o.readVersion, SolutionContext: x.SolutionContextText, Blobs: blobs,
+		Turn: agent.Turn{
+			Key: o.turn.Key, User: by.User, Queued: true, Request: request, BodySHA256: x.SHA256(), Mode: o.turn.Request.Mode,
+			Tools: o.turn.Tools.JSON, Stream: x.Stream, Deadline: now.Add(p.Limits.QueueTime), CreatedAt: now.UTC(),
+		},
+		Steps: []agent.Step{{N: 1, Kind: agent.StepQueued, FirstEvent: 1, At: now.UTC().Truncate(time.Microsecond),
+			Queued: &agent.Queued{Execution: waiting}}},
+	})
+}
+
+// startNext starts the turn that has waited longest, when the session is free for it.
+// Whatever keeps it from doing so is tried again by the sweep. The caller holds the
+// session's lock.
+func (p *Pipeline) startNext(ctx context.Context, org agent.OrgID, id agent.SessionID) {
+	for range 100 {
+		t, err := p.Store.NextQueued(ctx, org, id)
+		if err == nil {
+			err = p.startQueued(ctx, t)
+		}
+		switch {
+		case err == nil, agent.KindOf(err) == agent.KindNotFound, errors.Is(err, errSessionBusy), p.isDraining():
+			return
+		case errors.Is(err, store.ErrVersion):
+			continue // its mode or its tools were changed just now
+		case errors.Is(err, errUnbuildable):
+			fault := agent.FaultOf(err)
+			p.Log.Error("queued turn cannot start", "turn", t.Key.String(), "error", err)
+			if err := p.endAtRest(ctx, t, agent.TurnFailed, &fault); err != nil {
+				p.Log.Error("end a queued turn", "turn", t.Key.String(), "error", err)
+				return
+			}
+		default:
+			p.Log.Error("start a queued turn", "turn", t.Key.String(), "error", err)
+			return
+		}
+	}
+}
+
+var (
+	errSessionBusy = errors.New("another turn of the session is active")
+	errUnbuildable = errors.New("the turn cannot be built")
+)
+
+// startQueued starts a queued turn as Execute would have, were it sent now.
+func (p *Pipeline) startQueued(ctx context.Context, t agent.Turn) error {
+	if p.isDraining() {
+		return errDraining()
+	}
+	at, err := p.Store.Standing(ctx, t.Key)
+	if err != nil {
+		return err
+	}
+	if at.Session == nil || at.Active != "" {
+		return errSessionBusy
+	}
+	steps, err := p.Store.Steps(ctx, t.Key)
+	if err != nil {
+		return err
+	}
+	x, err := executionOf(steps)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUnbuildable, err)
+	}
+	o, err := p.open(ctx, agent.Caller{Org: t.Key.Org, User: t.User}, x, at.Session)
+	if err != nil {
+		if agent.KindOf(err) == agent.KindInternal {
+			return err // the store's
+		}
+		return fmt.Errorf("%w: %w", errUnbuildable, err)
+	}
+	j := newJournal(p, t.Key, steps, nil)
+	j.live = p.Hub.Open(t.Key, j.nextEvent)
+	deadline := p.Now().Add(p.Limits.TurnTime)
+	err = j.begins(ctx, store.Start{SessionVersion: o.readVersion, Mode: o.turn.Request.Mode, Tools: o.turn.Tools.JSON}, deadline,
+		agent.Step{Kind: agent.StepAccepted, Accepted: &agent.Accepted{Warnings: o.warnings, Instructions: o.turn.Instructions, Door: x.Door}},
+		o.first.Asked(1, o.turn.Request.Mode))
+	if err != nil {
+		j.close()
+		return err
+	}
+	p.start(o.turn, j.journalled(), j, deadline)
+	p.hasMoved(t.Key)
+	return nil
+}
+
+// executionOf reads what a queued turn was asked for.
+func executionOf(steps []agent.Step) (Execution, error) {
+	if len(steps) == 0 || steps[0].Queued == nil {
+		return Execution{}, errors.New("its journal does not say what was asked")
+	}
+	var q queuedExecution
+	if err := json.Unmarshal(steps[0].Queued.Execution, &q); err != nil {
+		return Execution{}, fmt.Errorf("read what was asked: %w", err)
+	}
+	return Execution{UserTurn: q.Turn, Mode: q.Mode, ToolChoiceName: q.ToolChoice,
+		SystemPrompt: q.SystemPrompt, ClientTools: q.ClientTools, Door: q.Door}, nil
+}
+
+// displace ends the active turn of a session and returns when it has ended. The caller
+// holds the session's lock, which is given up meanwhile; the new unlock is returned.
+func (p *Pipeline) displace(ctx context.Context, active agent.TurnKey, unlock func()) (func(), error) {
+	r := p.runningTurn(active)
+	if err := p.cancelLocked(ctx, active); err != nil && agent.KindOf(err) != agent.KindNotFound || r == nil {
+		return unlock, err
+	}
+	unlock()
+	ctx, cancel := context.WithTimeout(ctx, p.Limits.SettleTime)
+	defer cancel()
+	var err error
+	select {
+	case <-r.done:
+		err = r.err
+	case <-ctx.Done():
+		err = errBusy(active.Turn)
+	}
+	return p.sessionLocks.lock(active.Org, active.Session), err
+}
+
+// whenMoved returns what is closed when a queued turn starts or ends. The caller holds
+// the session's lock, without which neither happens.
+func (p *Pipeline) whenMoved(key agent.TurnKey) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.moved[key]
+	if c == nil {
+		c = make(chan struct{})
+		p.moved[key] = c
+	}
+	return c
+}
+
+func (p *Pipeline) hasMoved(key agent.TurnKey) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c := p.moved[key]; c != nil {
+		close(c)
+		delete(p.moved, key)
+	}
+}
+
+// queued waits for a queued turn to move. It looks again now and then: a session that is
+// erased takes its queue along without a word.
+func (p *Pipeline) queued(ctx context.Context, moved <-chan struct{}) error {
+	if p.isDraining() {
+		return p.errNotHere()
+	}
+	again := time.NewTimer(p.Limits.SweepEvery)
+	defer again.Stop()
+	select {
+	case <-moved:
+	case <-again.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
