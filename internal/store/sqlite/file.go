@@ -62,6 +62,7 @@ type use int
 const (
 	forWriting use = iota
 	forReading
+	forCopying
 )
 
 // dsn names the file to the driver, with the pragmas of every connection.
@@ -75,9 +76,11 @@ func dsn(path string, u use) string {
 		"journal_size_limit(67108864)",
 	}
 	q := url.Values{"_dqs": {"0"}, "_defensive": {"1"}}
-	if u == forReading {
+	switch u {
+	case forReading:
 		pragmas = append(pragmas, "query_only(1)")
-	} else {
+	case forCopying: // query_only would forbid the copy, too
+	default:
 		// A transaction that begins as a reader cannot always become a writer.
 		q.Set("_txlock", "immediate")
 	}

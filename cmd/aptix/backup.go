@@ -1,0 +1,65 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aptixhq/aptix/internal/config"
+	"github.com/aptixhq/aptix/internal/store/sqlite"
+)
+
+func newBackup() *cobra.Command {
+	var file string
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "backup FILE",
+		Short: "Copy the data file, also while the server runs",
+		Long: `Copies the data file as it is at one moment, also while a server writes to it. The
+copy is one file, compact, checked and synced before it gets its name.
+
+To restore it, stop the server, put the copy in the place of the data file, remove
+the -wal and -shm files beside that, and start the server again.`,
+		Args: takes(1, 1, "the name of the copy"),
+	}
+	f := cmd.Flags()
+	f.String("data", "", "folder of the data file (default ./aptix-data)")
+	f.StringVar(&file, "config", "", "configuration file (default "+config.DefaultFile+" if it is there)")
+	f.String("database", "", "path of the data file (default: in the data folder)")
+	f.BoolVar(&force, "force", false, "replace a file of that name")
+	cmd.RunE = stoppable(func(cmd *cobra.Command, args []string) error {
+		cfg, err := config.Load(config.Options{File: file, Flags: changedFlags(cmd)})
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		size, err := sqlite.Backup(cmd.Context(), cfg.DatabasePath(), args[0], force)
+		if errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("%s is there already; choose another name, or replace it with --force", args[0])
+		}
+		if err != nil {
+			return err
+		}
+		say(cmd.OutOrStdout(), "%s: %s in %s", args[0], bytesOf(size), time.Since(began).Round(time.Millisecond))
+		return nil
+	})
+	return cmd
+}
+
+// bytesOf renders a size for people.
+func bytesOf(n int64) string {
+	const unit = 1024
+	switch {
+	case n < unit:
+		return fmt.Sprintf("%d B", n)
+	case n < unit*unit:
+		return fmt.Sprintf("%.1f KiB", float64(n)/unit)
+	case n < unit*unit*unit:
+		return fmt.Sprintf("%.1f MiB", float64(n)/unit/unit)
+	default:
+		return fmt.Sprintf("%.1f GiB", float64(n)/unit/unit/unit)
+	}
+}
