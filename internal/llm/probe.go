@@ -71,7 +71,7 @@ func (p MemoryProbe) Run(ctx context.Context) (Memory, error) {
 // ask posts one message and returns the answer to it.
 func (p MemoryProbe) ask(ctx context.Context, previous, text string) (Response, error) {
 	store := true
-	r := request{Model: p.Model, Store: &store, PreviousResponseID: previous, Input: []struct{}{}}
+	r := request{Model: p.Model, Store: &store, PreviousResponseID: previous}
 	if p.OmitStore {
 		r.Store = nil
 	}

@@ -5,9 +5,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"mime"
+	"strconv"
 	"strings"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/jsonstr"
 	"github.com/aptixhq/aptix/internal/prompt"
 )
 
@@ -16,8 +18,8 @@ type Lane struct {
 	// Instructions is the mode layer, which the API forgets from one call to the
 	// next and so is sent with each (decision 27).
 	Instructions string
-	// Tools are the turn's frozen tools in the flat form; the API forgets them too
-	// (decision 26).
+	// Tools are the turn's frozen tools in the flat form, compact; the API forgets them
+	// too (decision 26).
 	Tools []json.RawMessage
 	// ToolOutputs are the results of the previous call's tools, in the model's
 	// order (decision 25).
@@ -82,19 +84,17 @@ func Assemble(head string, items []json.RawMessage, tail string) []byte {
 	return append(b, tail...)
 }
 
-// request is everything of the body but the input items. Input is last and empty, so
-// that the body can be cut where the items belong.
+// request is everything of the body but the input items. What is empty is left out.
 type request struct {
-	Model              string            `json:"model"`
-	Temperature        *float64          `json:"temperature,omitempty"`
-	Stream             *bool             `json:"stream,omitempty"`
-	Store              *bool             `json:"store,omitempty"`
-	Include            []string          `json:"include,omitempty"`
-	PreviousResponseID string            `json:"previous_response_id,omitempty"`
-	Instructions       string            `json:"instructions,omitempty"`
-	ToolChoice         *functionChoice   `json:"tool_choice,omitempty"`
-	Tools              []json.RawMessage `json:"tools,omitempty"`
-	Input              []struct{}        `json:"input"`
+	Model              string
+	Temperature        *float64
+	Stream             *bool
+	Store              *bool
+	Include            []string
+	PreviousResponseID string
+	Instructions       string
+	ToolChoice         *functionChoice
+	Tools              []json.RawMessage // compact
 }
 
 type functionChoice struct {
@@ -138,7 +138,6 @@ func BuildWire(c prompt.Canonical, l Lane) Wire {
 		Store:        &l.Chain,
 		Instructions: valid(l.Instructions),
 		Tools:        objects(l.Tools),
-		Input:        []struct{}{},
 	}
 	if l.OmitTemperature {
 		r.Temperature = nil
@@ -164,9 +163,50 @@ func BuildWire(c prompt.Canonical, l Lane) Wire {
 
 // wire cuts the body of a request where its items belong.
 func wire(r request, history []json.RawMessage, items ...json.RawMessage) Wire {
-	const tail = "]}"
-	head, _ := bytes.CutSuffix(encode(r), []byte(tail))
-	return Wire{Head: string(head), New: items, Tail: tail, History: Replay(history, items)}
+	return Wire{Head: string(r.head()), New: items, Tail: "]}", History: Replay(history, items)}
+}
+
+// head is the body up to where its items belong. It is written by hand because it goes
+// with every call and holds all tools, which encoding/json would read once more.
+func (r request) head() []byte {
+	n := 512 + len(r.Instructions) + len(r.PreviousResponseID)
+	for _, t := range r.Tools {
+		n += len(t) + 1
+	}
+	b := append(make([]byte, 0, n), `{"model":`...)
+	b = jsonstr.Append(b, r.Model)
+	if r.Temperature != nil {
+		b = append(append(b, `,"temperature":`...), encode(*r.Temperature)...)
+	}
+	if r.Stream != nil {
+		b = strconv.AppendBool(append(b, `,"stream":`...), *r.Stream)
+	}
+	if r.Store != nil {
+		b = strconv.AppendBool(append(b, `,"store":`...), *r.Store)
+	}
+	if len(r.Include) > 0 {
+		b = append(append(b, `,"include":`...), encode(r.Include)...)
+	}
+	if r.PreviousResponseID != "" {
+		b = jsonstr.Append(append(b, `,"previous_response_id":`...), r.PreviousResponseID)
+	}
+	if r.Instructions != "" {
+		b = jsonstr.Append(append(b, `,"instructions":`...), r.Instructions)
+	}
+	if r.ToolChoice != nil {
+		b = append(append(b, `,"tool_choice":`...), encode(r.ToolChoice)...)
+	}
+	if len(r.Tools) > 0 {
+		b = append(b, `,"tools":[`...)
+		for i, t := range r.Tools {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(b, t...)
+		}
+		b = append(b, ']')
+	}
+	return append(b, `,"input":[`...)
 }
 
 // items are the input items that this call adds: the system message, the results of
