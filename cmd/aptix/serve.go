@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -101,6 +102,8 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 	if err := p.turns.Recover(ctx); err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	// What the start needed, buffers of the migrations above all, is not needed again.
+	debug.FreeOSMemory()
 	web := p.server.HTTPServer(cfg.Listen)
 	served := make(chan error, 1)
 	go func() {
