@@ -395,7 +395,7 @@ func few(t *testing.T) {
 	asked := false
 	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "rapid.checks" })
 	if !asked {
-		if err := flag.Set("rapid.checks", "30"); err != nil {
+		if err := flag.Set("rapid.checks", "15"); err != nil {
 			t.Fatal(err)
 		}
 	}
