@@ -95,6 +95,10 @@ func pooled() *http.Transport {
 		ExpectContinueTimeout: time.Second,
 		// A compressed stream arrives in lumps, and its size says nothing.
 		DisableCompression: true,
+		// Every running turn holds a connection, and what is large passes by these
+		// buffers anyway.
+		WriteBufferSize: 1 << 10,
+		ReadBufferSize:  1 << 10,
 	}
 }
 

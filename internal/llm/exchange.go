@@ -1,7 +1,6 @@
 package llm
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -11,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
@@ -66,9 +66,16 @@ func (c *Client) post(ctx context.Context, body []byte, stream bool) (*http.Resp
 		GetConn: func(string) { dialled = true },
 		GotConn: func(httptrace.GotConnInfo) { connected = true },
 	})
-	req, err := http.NewRequestWithContext(traced, http.MethodPost, c.endpoint, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(traced, http.MethodPost, c.endpoint, http.NoBody)
 	if err != nil {
 		return nil, err
+	}
+	sent := &payload{bytes: body}
+	// The answer holds on to its request for as long as it is read.
+	defer sent.release()
+	if len(body) > 0 {
+		req.ContentLength = int64(len(body))
+		req.Body, req.GetBody = sent.reader(), func() (io.ReadCloser, error) { return sent.reader(), nil }
 	}
 	req.Header = c.header.Clone()
 	req.Header.Set("Accept", typeJSON)
@@ -87,6 +94,41 @@ func (c *Client) post(ctx context.Context, body []byte, stream bool) (*http.Resp
 		err = fmt.Errorf("%w: %w", errUnsent, err)
 	}
 	return resp, err
+}
+
+// payload is a request body that is let go when it has been sent: an answer may take
+// minutes, and with a transcript in it the body is the largest part of a turn.
+type payload struct{ bytes []byte }
+
+// reader returns a reader of the whole body. A transport asks for one before the answer
+// begins only.
+func (p *payload) reader() io.ReadCloser { return &payloadReader{left: p.bytes} }
+
+func (p *payload) release() { p.bytes = nil }
+
+// payloadReader lets go of the bytes when it is closed, which a transport does behind
+// the last one, or in the middle when it gives up.
+type payloadReader struct {
+	mu   sync.Mutex // guards left
+	left []byte
+}
+
+func (r *payloadReader) Read(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.left) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, r.left)
+	r.left = r.left[n:]
+	return n, nil
+}
+
+func (r *payloadReader) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left = nil
+	return nil
 }
 
 // read yields the answer, read as what it calls itself. The last value is a Response

@@ -73,7 +73,8 @@ func NewProvider(cfg ProviderConfig) *Provider {
 }
 
 // Ask is Client.Ask, with more than one attempt where the earlier ones certainly made
-// the model do nothing. The bounds of the client hold for all attempts together.
+// the model do nothing. The bounds of the client hold for all attempts together. What
+// it returns is for one iteration.
 func (p *Provider) Ask(ctx context.Context, body []byte, stream bool) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if err := p.enter(ctx); err != nil {
@@ -86,6 +87,7 @@ func (p *Provider) Ask(ctx context.Context, body []byte, stream bool) iter.Seq2[
 			yield(Event{}, err)
 			return
 		}
+		body = nil // sent, and it is large: nobody needs it while the answer comes
 		defer x.close()
 		// Said at the end, and in any case: an answer that is left says nothing.
 		said := saysNothing

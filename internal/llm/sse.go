@@ -33,7 +33,24 @@ type sseReader struct {
 }
 
 func newSSEReader(r io.Reader, maxEvent int) *sseReader {
-	return &sseReader{r: r, max: maxEvent, buf: make([]byte, 4<<10)}
+	return &sseReader{r: r, max: maxEvent, buf: make([]byte, minBuffer)}
+}
+
+// The reader's buffer is small at first, since most of a stream's life is waiting for a
+// few bytes, and grows when reading fills it.
+const (
+	minBuffer = 1 << 10
+	maxBuffer = 16 << 10
+)
+
+// fill reads into the buffer, of which all has been used.
+func (s *sseReader) fill() (n int, err error) {
+	n, err = s.r.Read(s.buf)
+	s.unread = s.buf[:n]
+	if n == len(s.buf) && n < maxBuffer {
+		s.buf = make([]byte, 4*n)
+	}
+	return n, err
 }
 
 // next returns the next event, io.EOF after the last one.
@@ -86,8 +103,7 @@ func (s *sseReader) nextLine() ([]byte, error) {
 	s.line = s.line[:0]
 	for {
 		if len(s.unread) == 0 {
-			n, err := s.r.Read(s.buf)
-			if s.unread = s.buf[:n]; n == 0 {
+			if n, err := s.fill(); n == 0 {
 				if err != nil {
 					return nil, err
 				}

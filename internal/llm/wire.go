@@ -334,7 +334,8 @@ func encode(v any) []byte {
 	if err := enc.Encode(v); err != nil {
 		return nil
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	// A turn keeps it as long as it runs, and has no use for room to grow.
+	return bytes.Clone(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
 }
 
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

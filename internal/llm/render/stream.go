@@ -18,7 +18,11 @@ const EventTextDelta = "response.output_text.delta"
 
 // SSE returns the event in the form in which it goes over the wire.
 func (e Event) SSE() []byte {
-	b := make([]byte, 0, len("event: \ndata: \n\n")+len(e.Type)+len(e.Data))
+	return e.AppendSSE(make([]byte, 0, len("event: \ndata: \n\n")+len(e.Type)+len(e.Data)))
+}
+
+// AppendSSE appends the event to b in the form in which it goes over the wire.
+func (e Event) AppendSSE(b []byte) []byte {
 	b = append(b, "event: "...)
 	b = append(b, e.Type...)
 	b = append(b, "\ndata: "...)
