@@ -2,6 +2,7 @@ package events
 
 import (
 	"context"
+	"io"
 	"iter"
 	"slices"
 	"sync"
@@ -16,10 +17,17 @@ type Log struct {
 	key   agent.TurnKey
 	first int64
 
-	mu     sync.Mutex    // guards what follows; never held together with the hub's
-	events []agent.Event // grows only, so that followers may read what they have seen of it
-	closed bool
-	grown  chan struct{} // closed at the next change; nil when nobody waits for it
+	mu      sync.Mutex // guards what follows; never held together with the hub's
+	entries []entry    // grows only
+	closed  bool
+	grown   chan struct{} // closed at the next change; nil when nobody waits for it
+}
+
+// entry is an event as the Log keeps it. Most are pieces of text, of which the rest is
+// known: an open stream would else hold ten times what it has shown.
+type entry struct {
+	text  string
+	event *agent.Event // nil for a piece of text
 }
 
 // First returns the sequence of the Log's first event. What comes before it is in
@@ -30,7 +38,7 @@ func (l *Log) First() int64 { return l.first }
 func (l *Log) Next() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.first + int64(len(l.events))
+	return l.first + int64(len(l.entries))
 }
 
 // Append adds events, which are numbered already and follow on from the last one.
@@ -49,24 +57,42 @@ func (l *Log) add(events []agent.Event) bool {
 		return true
 	}
 	defer l.wake()
-	l.events = slices.Grow(l.events, len(events))
+	l.entries = slices.Grow(l.entries, len(events))
 	for _, e := range events {
-		next := l.first + int64(len(l.events))
+		next := l.first + int64(len(l.entries))
 		if e.Sequence > next {
 			return false
 		}
 		if e.Sequence == next {
-			l.events = append(l.events, e)
+			l.entries = append(l.entries, l.kept(e))
 		}
 	}
 	return true
+}
+
+func (l *Log) kept(e agent.Event) entry {
+	if e.Type == agent.EventTextDelta && e.SessionID == l.key.Session && e.TurnID == l.key.Turn {
+		return entry{text: e.Text}
+	}
+	whole := e
+	return entry{event: &whole}
+}
+
+// event returns the event at a position. l.mu is held.
+func (l *Log) event(position int64) agent.Event {
+	e := l.entries[position]
+	if e.event != nil {
+		return *e.event
+	}
+	return agent.Event{Type: agent.EventTextDelta, Sequence: l.first + position,
+		SessionID: l.key.Session, TurnID: l.key.Turn, Text: e.text}
 }
 
 // Close ends the delivery: followers read what is there and stop, and the hub
 // forgets the Log soon after. Before it, the journal must hold all that was appended.
 func (l *Log) Close() {
 	l.mu.Lock()
-	closed, empty := l.closed, len(l.events) == 0
+	closed, empty := l.closed, len(l.entries) == 0
 	l.closed = true
 	l.wake()
 	l.mu.Unlock()
@@ -92,52 +118,54 @@ func (l *Log) wake() {
 // without an error when the Log is closed: whoever has not seen the end of the
 // delivery then reads the journal. When ctx ends, its error is the last value.
 func (l *Log) From(ctx context.Context, after int64) iter.Seq2[agent.Event, error] {
-	return func(yield func(agent.Event, error) bool) {
-		next := int64(0)
-		if after >= l.first { // asked this way round, no after can overflow
-			next = after - l.first + 1
-		}
-		for {
-			batch, grown := l.read(next)
-			for _, e := range batch {
-				if err := ctx.Err(); err != nil {
-					yield(agent.Event{}, err)
-					return
-				}
-				if !yield(e, nil) {
-					return
-				}
-			}
-			next += int64(len(batch))
-			if len(batch) > 0 {
-				continue
-			}
-			if grown == nil {
-				return
-			}
-			select {
-			case <-grown:
-			case <-ctx.Done():
-				yield(agent.Event{}, ctx.Err())
-				return
-			}
-		}
-	}
+	return All(ctx, l.Reader(after))
 }
 
-// read returns the events from a position on, or, when there are none yet, a
-// channel that is closed when it is time to look again. Neither means the end.
-func (l *Log) read(position int64) ([]agent.Event, <-chan struct{}) {
+// Reader returns a reader of the events with a sequence above after.
+func (l *Log) Reader(after int64) *LogReader {
+	r := &LogReader{log: l}
+	if after >= l.first { // asked this way round, no after can overflow
+		r.position = after - l.first + 1
+	}
+	return r
+}
+
+// LogReader reads a Log from a position on. It ends, with io.EOF, when the Log is
+// closed and read.
+type LogReader struct {
+	log      *Log
+	position int64
+	ready    []agent.Event
+}
+
+// maxReady is how many events a reader takes out of the Log at once, fewReady for how
+// many it keeps room while it waits.
+const (
+	maxReady = 64
+	fewReady = 4
+)
+
+// Next implements Reader.
+func (r *LogReader) Next(context.Context) ([]agent.Event, <-chan struct{}, error) {
+	r.ready = r.ready[:0]
+	l := r.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n := int64(len(l.events)); position < n {
-		return l.events[position:n:n], nil
+	end := int64(len(l.entries))
+	if r.position < end {
+		for ; r.position < end && len(r.ready) < maxReady; r.position++ {
+			r.ready = append(r.ready, l.event(r.position))
+		}
+		return r.ready, nil, nil
+	}
+	if cap(r.ready) > fewReady {
+		r.ready = nil // it may wait long, and has no use for a large buffer meanwhile
 	}
 	if l.closed {
-		return nil, nil
+		return nil, nil, io.EOF
 	}
 	if l.grown == nil {
 		l.grown = make(chan struct{})
 	}
-	return nil, l.grown
+	return nil, l.grown, nil
 }

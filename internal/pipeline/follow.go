@@ -3,119 +3,187 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"io"
 	"iter"
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/events"
 )
 
-// Follow yields the turn's events after sequence `after`, first from the journal and
-// then live, without gap or repeat. It ends after the event that ends the turn, or
-// after a turn.waiting that nothing follows yet; with ctx; or with an error when the
+// Follow yields what Reader reads, and waits for it.
+func (p *Pipeline) Follow(ctx context.Context, key agent.TurnKey, after int64) iter.Seq2[agent.Event, error] {
+	return func(yield func(agent.Event, error) bool) {
+		events.All(ctx, p.Reader(key, after))(yield) // a sequence may be ranged over again
+	}
+}
+
+// Reader returns a reader of the turn's events after sequence `after`, first from the
+// journal and then live, without gap or repeat. It ends after the event that ends the
+// turn, or after a turn.waiting that nothing follows yet; or with an error when the
 // server stops under the turn.
 //
 // Text is shown before it is journalled, so a process that dies in it takes the
 // numbers of the text along, and they are given again. A reader that may have seen
 // such text is sent back to the turn.resumed that voids it.
-func (p *Pipeline) Follow(ctx context.Context, key agent.TurnKey, after int64) iter.Seq2[agent.Event, error] {
-	return func(yield func(agent.Event, error) bool) {
-		rests := false   // as far as the turn's row says
-		told := int64(0) // the last turn.resumed that the reader got here
-		show := func(e agent.Event) bool {
-			if after = e.Sequence; e.Type == agent.EventTurnResumed {
-				told = after
+func (p *Pipeline) Reader(key agent.TurnKey, after int64) events.Reader[agent.Event] {
+	return &follower{p: p, key: key, after: after}
+}
+
+// follower is one reader's place in a turn.
+type follower struct {
+	p     *Pipeline
+	key   agent.TurnKey
+	after int64
+	told  int64             // the last turn.resumed that the reader got here
+	live  *events.LogReader // nil while the journal is read
+	log   *events.Log       // that live reads, or has read to its end
+	rests bool              // as far as the turn's row says
+	ended bool
+}
+
+// Next implements events.Reader.
+func (f *follower) Next(ctx context.Context) ([]agent.Event, <-chan struct{}, error) {
+	for !f.ended {
+		if f.live != nil {
+			ready, again, err := f.live.Next(ctx)
+			if err == nil {
+				f.show(ready)
+				return ready, again, nil
 			}
-			return yield(e, nil)
+			f.live = nil // closed: the journal has the rest
 		}
-		var read *events.Log // to its end
-		for {
-			// The live log is looked up before the journal is read: what is in
-			// neither has not happened yet.
-			log, live := p.Hub.Follow(key)
-			live = live && log != read
-			over := false // as far as the journal says
-			// A log that begins with the turn is all that is needed. Before another one
-			// there may be more than the reader has, also when it begins just where the
-			// reader stands: what the reader has may be void.
-			if !live || log.First() > 1 {
-				steps, err := p.Store.Steps(ctx, key)
-				if err != nil {
-					yield(agent.Event{}, fmt.Errorf("read journal of turn %s: %w", key, err))
-					return
-				}
-				after = standing(steps, after, told)
-				for _, s := range steps {
-					if s.Kind == agent.StepContinued {
-						over = false // it shows nothing, and goes on from a turn.waiting
-					}
-					for _, e := range s.Events(key) {
-						if live && e.Sequence >= log.First() {
-							break
-						}
-						over = e.Type.EndsDelivery()
-						if e.Sequence > after && !show(e) {
-							return
-						}
-					}
-				}
-			}
-			if !live {
-				if over || rests {
-					return
-				}
-				var err error
-				if rests, err = p.rest(ctx, key); err != nil {
-					yield(agent.Event{}, err)
-					return
-				}
-				continue
-			}
-			rests = false
-			for e, err := range log.From(ctx, after) {
-				if err != nil {
-					yield(agent.Event{}, err)
-					return
-				}
-				if !show(e) || e.Type.EndsDelivery() {
-					return
-				}
-			}
-			read = log
+		ready, again, err := f.look(ctx)
+		if err != nil || len(ready) > 0 || again != nil {
+			return ready, again, err
 		}
 	}
+	return nil, nil, io.EOF
+}
+
+// show remembers what the reader gets.
+func (f *follower) show(ready []agent.Event) {
+	for _, e := range ready {
+		if f.after = e.Sequence; e.Type == agent.EventTurnResumed {
+			f.told = f.after
+		}
+		f.ended = e.Type.EndsDelivery()
+	}
+}
+
+// look finds out where the turn is and what of it the journal has for the reader. It
+// returns nothing at all when the live log has everything, or when it is worth looking
+// again, or when the reader has seen the end.
+func (f *follower) look(ctx context.Context) ([]agent.Event, <-chan struct{}, error) {
+	// The live log is looked up before the journal is read: what is in neither has
+	// not happened yet.
+	log, live := f.p.Hub.Follow(f.key)
+	live = live && log != f.log
+	// A log that begins with the turn is all that is needed. Before another one there
+	// may be more than the reader has, also when it begins just where the reader stands:
+	// what the reader has may be void.
+	if live && log.First() == 1 {
+		f.live, f.log, f.rests = log.Reader(f.after), log, false
+		return nil, nil, nil
+	}
+	shown, err := f.p.journalled(ctx, f.key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read journal of turn %s: %w", f.key, err)
+	}
+	f.after = shown.standing(f.after, f.told)
+	if live {
+		ready := shown.between(f.after, log.First())
+		f.show(ready)
+		f.ended, f.rests = false, false // it goes on after a turn.waiting
+		f.live, f.log = log.Reader(f.after), log
+		return ready, nil, nil
+	}
+	ready := shown.between(f.after, shown.next())
+	f.show(ready)
+	f.ended = shown.over || f.rests
+	if f.ended || len(ready) > 0 {
+		return ready, nil, nil
+	}
+	again, err := f.rest(ctx)
+	return nil, again, err
+}
+
+// rest finds out whether the turn is at rest; its journal then has the event that says
+// so. A turn that runs without a live log is about to leave and is waited for, and so is
+// one that waits for its session. One that does neither was broken off, which is an
+// error.
+func (f *follower) rest(ctx context.Context) (leaves <-chan struct{}, err error) {
+	r, t, moved, err := f.p.find(ctx, f.key)
+	switch {
+	case err != nil:
+		return nil, err
+	case moved != nil && !f.p.isDraining():
+		return moved, nil
+	case r != nil:
+		return r.done, nil
+	case !atRest(t.State):
+		return nil, f.p.errNotHere()
+	}
+	f.rests = true
+	return nil, nil
+}
+
+// projection is what the journal of a turn has for its readers, who share it.
+type projection struct {
+	events []agent.Event // dense, from sequence 1 on
+	over   bool          // the last of them ends a delivery that nothing followed yet
+	// resumed are the sequences of the turn.resumed that came over a model call.
+	resumed []int64
+}
+
+func project(key agent.TurnKey, steps []agent.Step) *projection {
+	p := &projection{}
+	for i, s := range steps {
+		switch {
+		case s.Kind == agent.StepContinued:
+			p.over = false // it shows nothing, and goes on from a turn.waiting
+		case s.Kind == agent.StepResumed && i > 0 && steps[i-1].Kind == agent.StepAsked:
+			p.resumed = append(p.resumed, s.FirstEvent)
+		}
+		for _, e := range s.Events(key) {
+			p.events = append(p.events, e)
+			p.over = e.Type.EndsDelivery()
+		}
+	}
+	return p
+}
+
+// next is the sequence behind the last event.
+func (p *projection) next() int64 { return int64(len(p.events)) + 1 }
+
+// between returns the events above after and below end.
+func (p *projection) between(after, end int64) []agent.Event {
+	end = min(end, p.next())
+	if after+1 >= end {
+		return nil
+	}
+	return p.events[after : end-1 : end-1]
 }
 
 // standing returns the sequence up to which what a reader has seen still stands: all
 // of it, or what was before the first turn.resumed that came over a model call. One
 // that the reader was told of sends nobody back twice.
-func standing(steps []agent.Step, after, told int64) int64 {
-	for i, s := range steps {
-		if s.Kind == agent.StepResumed && i > 0 && steps[i-1].Kind == agent.StepAsked && told < s.FirstEvent && s.FirstEvent <= after {
-			return s.FirstEvent - 1
+func (p *projection) standing(after, told int64) int64 {
+	for _, at := range p.resumed {
+		if told < at && at <= after {
+			return at - 1
 		}
 	}
 	return after
 }
 
-// rest reports whether the turn is at rest; its journal then has the event that says
-// so. A turn that runs without a live log is about to leave and is waited for. One
-// that does neither was broken off, which is an error.
-func (p *Pipeline) rest(ctx context.Context, key agent.TurnKey) (bool, error) {
-	r, t, moved, err := p.find(ctx, key)
-	switch {
-	case err != nil:
-		return false, err
-	case moved != nil:
-		return false, p.queued(ctx, moved)
-	case r != nil:
-		select {
-		case <-r.done:
-			return false, nil
-		case <-ctx.Done():
-			return false, context.Cause(ctx)
+// journalled reads the journal of a turn for a reader. Those who ask at the same time
+// share one reading: a thousand of them come back at once when a proxy restarts.
+func (p *Pipeline) journalled(ctx context.Context, key agent.TurnKey) (*projection, error) {
+	return p.reads.do(ctx, key, func() (*projection, error) {
+		steps, err := p.Store.Steps(ctx, key)
+		if err != nil {
+			return nil, err
 		}
-	case !atRest(t.State):
-		return false, p.errNotHere()
-	}
-	return true, nil
+		return project(key, steps), nil
+	})
 }

@@ -110,6 +110,7 @@ type Pipeline struct {
 	Config
 	sessionLocks keyedMutex
 	sets         toolSets
+	reads        sharedReads
 	work         sync.WaitGroup
 	stop         context.CancelFunc
 

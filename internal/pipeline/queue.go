@@ -178,19 +178,26 @@ func (p *Pipeline) hasMoved(key agent.TurnKey) {
 	}
 }
 
-// queued waits for a queued turn to move. It looks again now and then: a session that is
-// erased takes its queue along without a word.
+// lookAgain wakes all who wait for a queued turn: a session that is erased takes its
+// queue along without a word, and a server that stops starts none.
+func (p *Pipeline) lookAgain() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.moved {
+		close(c)
+	}
+	clear(p.moved)
+}
+
+// queued waits for a queued turn to move.
 func (p *Pipeline) queued(ctx context.Context, moved <-chan struct{}) error {
 	if p.isDraining() {
 		return p.errNotHere()
 	}
-	again := time.NewTimer(p.Limits.SweepEvery)
-	defer again.Stop()
 	select {
 	case <-moved:
-	case <-again.C:
+		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	return nil
 }

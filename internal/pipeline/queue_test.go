@@ -298,3 +298,29 @@ func TestConcurrency_ManyAtOnce(t *testing.T) {
 		})
 	}
 }
+
+// Whoever follows a queued turn of a session that is erased is told.
+func TestQueue_ErasedWithItsSession(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.times.SweepEvery = 5 * time.Millisecond },
+		withModel(t, llmtest.Reply{Calls: []llmtest.Call{{ID: "c1", Name: "read_file", Arguments: "{}"}}}))
+	r.createWith("s1", agent.ConcurrencyQueue)
+	r.await(r.submit(userTurn("s1", "t1", "Read")))
+	key := r.submit(userTurn("s1", "t2", "Never"))
+	var erase sync.Once
+	var ended error
+	for e, err := range r.pipeline.Follow(t.Context(), key, 0) {
+		if ended = err; err == nil && e.Type == agent.EventTurnQueued {
+			erase.Do(func() {
+				if err := r.sessions.Delete(t.Context(), caller, "s1"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	if agent.KindOf(ended) != agent.KindNotFound {
+		t.Errorf("followed to %v, want not_found", ended)
+	}
+	if _, err := r.pipeline.Await(t.Context(), key); agent.KindOf(err) != agent.KindNotFound {
+		t.Errorf("await: %v, want not_found", err)
+	}
+}

@@ -47,6 +47,7 @@ func (p *Pipeline) Recover(ctx context.Context) error {
 }
 
 func (p *Pipeline) sweep(ctx context.Context) error {
+	p.lookAgain()
 	unfinished, err := p.Store.Unfinished(ctx)
 	if err != nil {
 		return err
@@ -155,6 +156,7 @@ func (p *Pipeline) Drain(ctx context.Context) error {
 		p.stop()
 	}
 	p.mu.Unlock()
+	p.lookAgain()
 	done := make(chan struct{})
 	go func() {
 		p.work.Wait()

@@ -3,10 +3,10 @@ package responsesapi
 import (
 	"context"
 	"errors"
-	"iter"
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/contract"
+	"github.com/aptixhq/aptix/internal/events"
 	"github.com/aptixhq/aptix/internal/pipeline"
 	"github.com/aptixhq/aptix/internal/store"
 )
@@ -16,7 +16,7 @@ type Turns interface {
 	Execute(ctx context.Context, by agent.Caller, x pipeline.Execution) (key agent.TurnKey, after int64, err error)
 	Proceed(ctx context.Context, by agent.Caller, c pipeline.Continuation) (key agent.TurnKey, after int64, stream bool, err error)
 	Await(ctx context.Context, key agent.TurnKey) (agent.Turn, error)
-	Follow(ctx context.Context, key agent.TurnKey, after int64) iter.Seq2[agent.Event, error]
+	Reader(key agent.TurnKey, after int64) events.Reader[agent.Event]
 	Cancel(ctx context.Context, key agent.TurnKey) error
 	Turn(ctx context.Context, key agent.TurnKey) (agent.Turn, error)
 	Turns(ctx context.Context, by agent.Caller, id agent.SessionID, p store.Page) ([]agent.Turn, string, error)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/events"
 	"github.com/aptixhq/aptix/internal/llm/llmtest"
 	"github.com/aptixhq/aptix/internal/prove"
 	"github.com/aptixhq/aptix/internal/responsesapi"
@@ -35,14 +35,11 @@ func (s scripted) Turn(_ context.Context, key agent.TurnKey) (agent.Turn, error)
 
 func (s scripted) Steps(context.Context, agent.TurnKey) ([]agent.Step, error) { return s.steps, nil }
 
-func (s scripted) Follow(context.Context, agent.TurnKey, int64) iter.Seq2[agent.Event, error] {
-	return func(yield func(agent.Event, error) bool) {
-		for _, e := range s.follow {
-			if !yield(e, nil) {
-				return
-			}
-		}
-	}
+func (s scripted) Reader(key agent.TurnKey, after int64) events.Reader[agent.Event] {
+	log := events.NewHub().Open(key, 1)
+	log.Append(s.follow...)
+	log.Close()
+	return log.Reader(after)
 }
 
 type nothing struct{}
@@ -81,7 +78,7 @@ func TestFollow_TextThatDidNotHappenCutsTheStream(t *testing.T) {
 			}
 			var last string
 			var fault error
-			for e, err := range door.Follow(t.Context(), local, idOfST, -1) {
+			for e, err := range events.All(t.Context(), door.Reader(local, idOfST, -1)) {
 				last, fault = e.Type, err
 			}
 			if got := fault == nil && last == "response.completed"; got != tt.ok {

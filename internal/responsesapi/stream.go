@@ -3,9 +3,10 @@ package responsesapi
 import (
 	"context"
 	"fmt"
-	"iter"
+	"io"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/events"
 	"github.com/aptixhq/aptix/internal/llm/render"
 )
 
@@ -56,65 +57,101 @@ func (p *projector) finish() ([]render.Event, error) {
 	return append(out, last...), err
 }
 
-// Follow yields the events of a response whose sequence number is greater than after,
-// first from the journal and then live. It ends after the event that says how the
-// response ended, with ctx, or with an error.
-func (d *Door) Follow(ctx context.Context, by agent.Caller, id string, after int) iter.Seq2[render.Event, error] {
-	return func(yield func(render.Event, error) bool) {
-		v, err := d.read(ctx, by, id)
-		if err != nil {
-			yield(render.Event{}, err)
-			return
+// Reader returns a reader of the events of a response whose sequence number is greater
+// than after, first from the journal and then live. It ends after the event that says
+// how the response ended, or with an error.
+func (d *Door) Reader(by agent.Caller, id string, after int) events.Reader[render.Event] {
+	return &reader{d: d, by: by, id: id, after: after}
+}
+
+// reader is one reader's place in a response.
+type reader struct {
+	d     *Door
+	by    agent.Caller
+	id    string
+	after int
+
+	next  int // the sequence number of the next event
+	p     *projector
+	turn  events.Reader[agent.Event] // nil until the response has begun
+	ended bool
+	fault error // what comes after the events that are ready
+}
+
+// Next implements events.Reader.
+func (r *reader) Next(ctx context.Context) ([]render.Event, <-chan struct{}, error) {
+	for {
+		switch {
+		case r.fault != nil:
+			return nil, nil, r.fault
+		case r.ended:
+			return nil, nil, io.EOF
 		}
-		p := &projector{v: v}
-		next := 0
-		// show yields events; false means that nobody wants more.
-		show := func(events []render.Event, err error) bool {
-			if err != nil {
-				yield(render.Event{}, err)
-				return false
-			}
-			for _, e := range events {
-				next++
-				if next-1 > after && !yield(e, nil) {
-					return false
-				}
-			}
-			return true
+		var ready []render.Event
+		var again <-chan struct{}
+		if r.turn == nil {
+			ready, r.fault = r.begin(ctx)
+		} else {
+			ready, again, r.fault = r.goOn(ctx)
 		}
-		if !show(p.begin()) {
-			return
-		}
-		for e, err := range d.turns.Follow(ctx, v.key, v.steps[0].FirstEvent-1) {
-			if err != nil {
-				yield(render.Event{}, err)
-				return
-			}
-			if !e.Type.EndsDelivery() {
-				if !show(p.step(e)) {
-					return
-				}
-				continue
-			}
-			// The journal has the end before anybody sees it.
-			p.v, err = d.read(ctx, by, id)
-			switch {
-			case err != nil:
-			case p.v.end() == nil:
-				err = fmt.Errorf("response %s has ended and its journal does not say how", id)
-			case p.shown != p.v.textBytes():
-				// The turn was broken off and taken up again: some of what this reader
-				// has seen did not happen. It is cut, and finds the truth when it resumes.
-				err = fmt.Errorf("response %s was taken up again, and the stream does not fit its journal", id)
-			}
-			if err != nil {
-				yield(render.Event{}, err)
-				return
-			}
-			show(p.finish())
-			return
+		if len(ready) > 0 || again != nil {
+			return ready, again, nil
 		}
 	}
+}
+
+// begin reads what response it is and shows its beginning.
+func (r *reader) begin(ctx context.Context) ([]render.Event, error) {
+	v, err := r.d.read(ctx, r.by, r.id)
+	if err != nil {
+		return nil, err
+	}
+	r.p = &projector{v: v}
+	r.turn = r.d.turns.Reader(v.key, v.steps[0].FirstEvent-1)
+	shown, err := r.p.begin()
+	return r.unseen(shown), err
+}
+
+// goOn shows what the turn has to tell.
+func (r *reader) goOn(ctx context.Context) (ready []render.Event, again <-chan struct{}, err error) {
+	told, again, err := r.turn.Next(ctx)
+	for _, e := range told {
+		var shown []render.Event
+		if r.ended = e.Type.EndsDelivery(); r.ended {
+			shown, err = r.finish(ctx)
+		} else {
+			shown, err = r.p.step(e)
+		}
+		ready = append(ready, r.unseen(shown)...)
+		if err != nil || r.ended {
+			break
+		}
+	}
+	return ready, again, err
+}
+
+// finish shows the end of the response. The journal has it before anybody sees it.
+func (r *reader) finish(ctx context.Context) ([]render.Event, error) {
+	var err error
+	r.p.v, err = r.d.read(ctx, r.by, r.id)
+	switch {
+	case err != nil:
+		return nil, err
+	case r.p.v.end() == nil:
+		return nil, fmt.Errorf("response %s has ended and its journal does not say how", r.id)
+	case r.p.shown != r.p.v.textBytes():
+		// The turn was broken off and taken up again: some of what this reader
+		// has seen did not happen. It is cut, and finds the truth when it resumes.
+		return nil, fmt.Errorf("response %s was taken up again, and the stream does not fit its journal", r.id)
+	}
+	return r.p.finish()
+}
+
+// unseen numbers events and leaves out those that the reader has seen.
+func (r *reader) unseen(shown []render.Event) []render.Event {
+	seen := min(max(r.after+1-r.next, 0), len(shown))
+	r.next += len(shown)
+	return shown[seen:]
 }
 
 // textBytes counts the text that the delivery has in the journal.

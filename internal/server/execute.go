@@ -1,9 +1,7 @@
 package server
 
 import (
-	"context"
 	"encoding/json"
-	"iter"
 	"net/http"
 	"time"
 
@@ -22,29 +20,38 @@ type Preview struct {
 }
 
 // execute takes one of AGN-034's two scenarios and answers with the turn's outcome,
-// as JSON or as a stream of events (AGN-034 §4.7).
+// as JSON or as a stream of events (AGN-034 §4.7). It stays on the stack for as long as
+// the stream is open, so what needs room there has a function of its own.
 func (s *Server) execute(w http.ResponseWriter, r *http.Request) error {
+	turn, err := s.accept(w, r)
+	if err != nil {
+		return err
+	}
+	if !turn.stream {
+		return s.answerTurn(w, r, turn.key)
+	}
+	return deliver(s, w, r, s.turns.Reader(turn.key, turn.after), turnFrames(exchangeOf(r).id))
+}
+
+// accept reads the request and hands it to the pipeline.
+func (s *Server) accept(w http.ResponseWriter, r *http.Request) (startedTurn, error) {
 	if s.draining.Load() {
-		return agent.Errorf(agent.KindDraining, "The server is going down and takes no new work. Send the same request again shortly.")
+		return startedTurn{}, agent.Errorf(agent.KindDraining, "The server is going down and takes no new work. Send the same request again shortly.")
 	}
 	body, err := s.readBody(w, r)
 	if err != nil {
-		return err
+		return startedTurn{}, err
 	}
 	req, err := contract.DecodeExecute(body, s.limits)
 	if err != nil {
-		return err
+		return startedTurn{}, err
 	}
-	turn, err := s.start(r, req)
-	if err != nil {
-		return err
-	}
-	if turn.stream {
-		return s.deliver(w, r, true, func(ctx context.Context) iter.Seq2[frame, error] {
-			return frames(s.turns.Follow(ctx, turn.key, turn.after), exchangeOf(r).id)
-		})
-	}
-	t, err := s.turns.Await(r.Context(), turn.key)
+	return s.start(r, req)
+}
+
+// answerTurn answers with how the turn's delivery ends.
+func (s *Server) answerTurn(w http.ResponseWriter, r *http.Request, key agent.TurnKey) error {
+	t, err := s.turns.Await(r.Context(), key)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"iter"
 	"log/slog"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/contract"
+	"github.com/aptixhq/aptix/internal/events"
 	"github.com/aptixhq/aptix/internal/mode"
 	"github.com/aptixhq/aptix/internal/pipeline"
 	"github.com/aptixhq/aptix/internal/session"
@@ -46,6 +48,8 @@ type fakeTurns struct {
 	// the scripted turn.
 	follow func(ctx context.Context, key agent.TurnKey, after int64) iter.Seq2[agent.Event, error]
 	await  func(ctx context.Context) (agent.Turn, error)
+	// unreadable is why no events can be read.
+	unreadable error
 }
 
 func (f *fakeTurns) happen(by agent.Caller, session agent.SessionID, turn agent.TurnID) agent.TurnKey {
@@ -95,18 +99,101 @@ func (f *fakeTurns) Await(ctx context.Context, key agent.TurnKey) (agent.Turn, e
 	return f.Turn(ctx, key)
 }
 
-func (f *fakeTurns) Follow(ctx context.Context, key agent.TurnKey, after int64) iter.Seq2[agent.Event, error] {
+func (f *fakeTurns) Reader(key agent.TurnKey, after int64) events.Reader[agent.Event] {
 	if f.follow != nil {
-		return f.follow(ctx, key, after)
+		return &ranged{follow: func(ctx context.Context) iter.Seq2[agent.Event, error] { return f.follow(ctx, key, after) }}
 	}
 	f.mu.Lock()
-	events := slices.Clone(f.events[key])
-	f.mu.Unlock()
-	return func(yield func(agent.Event, error) bool) {
-		for _, e := range events {
-			if e.Sequence > after && !yield(e, nil) {
-				return
-			}
+	defer f.mu.Unlock()
+	all, ok := f.events[key]
+	switch {
+	case f.unreadable != nil:
+		return &listed[agent.Event]{err: f.unreadable}
+	case !ok:
+		return &listed[agent.Event]{err: agent.Errorf(agent.KindNotFound, "There is no such turn.")}
+	}
+	return &listed[agent.Event]{left: all[min(after, int64(len(all))):]}
+}
+
+// listed reads events that are all there, or a fault.
+type listed[E any] struct {
+	left []E
+	err  error
+}
+
+func (l *listed[E]) Next(context.Context) (ready []E, _ <-chan struct{}, err error) {
+	if l.err != nil {
+		return nil, nil, l.err
+	}
+	if len(l.left) == 0 {
+		return nil, nil, io.EOF
+	}
+	ready, l.left = l.left, nil
+	return ready, nil, nil
+}
+
+// ranged reads what a sequence yields, up to one event ahead.
+type ranged struct {
+	follow func(context.Context) iter.Seq2[agent.Event, error]
+
+	yielded chan any // events and errors; nil before the first Next
+	next    any      // set before again is closed; nil at the end
+	again   chan struct{}
+}
+
+func (r *ranged) Next(ctx context.Context) ([]agent.Event, <-chan struct{}, error) {
+	if r.yielded == nil {
+		r.yielded = make(chan any)
+		go r.run(ctx)
+	}
+	if r.again == nil {
+		again := make(chan struct{})
+		r.again = again
+		go func() {
+			defer close(again)
+			r.next = <-r.yielded
+		}()
+	}
+	select {
+	case <-r.again:
+	default:
+		return nil, r.again, nil
+	}
+	r.again = nil
+	switch next := r.next.(type) {
+	case agent.Event:
+		return []agent.Event{next}, nil, nil
+	case error:
+		return nil, nil, next
+	case nil:
+		return nil, nil, io.EOF
+	default: // a panic of the sequence is one of ours
+		panic(next)
+	}
+}
+
+func (r *ranged) run(ctx context.Context) {
+	defer close(r.yielded)
+	put := func(v any) bool {
+		select {
+		case r.yielded <- v:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			put(v)
+		}
+	}()
+	for e, err := range r.follow(ctx) {
+		if err != nil {
+			put(err)
+			return
+		}
+		if !put(e) {
+			return
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"iter"
 	"math"
 	"net/http"
 	"net/url"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/events"
 	"github.com/aptixhq/aptix/internal/llm/render"
 )
 
@@ -24,8 +24,8 @@ type Responses interface {
 	Create(ctx context.Context, by agent.Caller, body []byte, idempotencyKey string) (id string, stream bool, err error)
 	// Await returns a response that has ended, or its fault.
 	Await(ctx context.Context, by agent.Caller, id string) (json.RawMessage, error)
-	// Follow yields the events after a sequence number; -1 is before the first.
-	Follow(ctx context.Context, by agent.Caller, id string, after int) iter.Seq2[render.Event, error]
+	// Reader reads the events after a sequence number; -1 is before the first.
+	Reader(by agent.Caller, id string, after int) events.Reader[render.Event]
 	Get(ctx context.Context, by agent.Caller, id string) (json.RawMessage, error)
 	Cancel(ctx context.Context, by agent.Caller, id string) (json.RawMessage, error)
 	Delete(ctx context.Context, by agent.Caller, id string) (json.RawMessage, error)
@@ -74,9 +74,7 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request) error {
 
 // followResponse streams a response.
 func (s *Server) followResponse(w http.ResponseWriter, r *http.Request, door Responses, id string, after int) error {
-	err := s.deliver(w, r, false, func(ctx context.Context) iter.Seq2[frame, error] {
-		return responseFrames(door.Follow(ctx, callerOf(r), id, after))
-	})
+	err := deliver(s, w, r, door.Reader(callerOf(r), id, after), responseFrame)
 	if errors.Is(err, errNothingMore) {
 		// A stock client expects a stream, be it an empty one.
 		return writeBody(w, http.StatusOK, "text/event-stream", nil)
@@ -84,19 +82,13 @@ func (s *Server) followResponse(w http.ResponseWriter, r *http.Request, door Res
 	return err
 }
 
-func responseFrames(events iter.Seq2[render.Event, error]) iter.Seq2[frame, error] {
-	return func(yield func(frame, error) bool) {
-		for e, err := range events {
-			if err != nil {
-				yield(frame{}, err)
-				return
-			}
-			over := e.Type == "response.completed" || e.Type == "response.failed" || e.Type == "response.incomplete"
-			if !yield(frame{data: e.SSE(), ends: over, rests: over}, nil) {
-				return
-			}
-		}
+// responseFrame renders an event of a response.
+func responseFrame(b []byte, e render.Event) ([]byte, ending, error) {
+	switch e.Type {
+	case "response.completed", "response.failed", "response.incomplete":
+		return e.AppendSSE(b), ends, nil
 	}
+	return e.AppendSSE(b), goesOn, nil
 }
 
 func (s *Server) getResponse(w http.ResponseWriter, r *http.Request) error {

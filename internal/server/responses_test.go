@@ -5,12 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"iter"
 	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/events"
 	"github.com/aptixhq/aptix/internal/llm/render"
 )
 
@@ -65,14 +65,9 @@ func (fakeResponses) Model(id string) (json.RawMessage, error) {
 	return json.Marshal(map[string]string{"id": id})
 }
 
-func (fakeResponses) Follow(_ context.Context, _ agent.Caller, _ string, after int) iter.Seq2[render.Event, error] {
-	return func(yield func(render.Event, error) bool) {
-		for i, kind := range []string{"response.created", "response.completed"} {
-			if i > after && !yield(render.Event{Type: kind, Data: []byte(`{}`)}, nil) {
-				return
-			}
-		}
-	}
+func (fakeResponses) Reader(_ agent.Caller, _ string, after int) events.Reader[render.Event] {
+	all := []render.Event{{Type: "response.created", Data: []byte(`{}`)}, {Type: "response.completed", Data: []byte(`{}`)}}
+	return &listed[render.Event]{left: all[min(after+1, len(all)):]}
 }
 
 func TestResponses_ErrorsAreInOpenAIsForm(t *testing.T) {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"iter"
 	"net/http"
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/contract"
+	"github.com/aptixhq/aptix/internal/events"
 	"github.com/aptixhq/aptix/internal/pipeline"
 	"github.com/aptixhq/aptix/internal/store"
 )
@@ -24,10 +24,10 @@ type Turns interface {
 	Continue(ctx context.Context, by agent.Caller, c contract.ToolContinuation) (key agent.TurnKey, after int64, stream bool, err error)
 	// Await returns the turn once it is terminal or waiting.
 	Await(ctx context.Context, key agent.TurnKey) (agent.Turn, error)
-	// Follow yields the turn's events after a sequence. It ends after the event that
+	// Reader reads the turn's events after a sequence. It ends after the event that
 	// ends the turn, or after a turn.waiting that nothing follows yet; with an error
-	// when the server stops under the turn.
-	Follow(ctx context.Context, key agent.TurnKey, after int64) iter.Seq2[agent.Event, error]
+	// when the server stops under the turn, or when there is no such turn.
+	Reader(key agent.TurnKey, after int64) events.Reader[agent.Event]
 	// Cancel asks for the turn's end. A turn that is over stays as it is.
 	Cancel(ctx context.Context, key agent.TurnKey) error
 	Preview(ctx context.Context, by agent.Caller, u contract.UserTurn) (pipeline.Preview, error)
@@ -160,26 +160,27 @@ func (s *Server) followTurn(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	t, err := s.turns.Turn(r.Context(), key)
-	if err != nil {
-		return err
-	}
 	if r.Method == http.MethodHead {
-		w.Header().Set("Content-Type", "text/event-stream")
-		w.WriteHeader(http.StatusOK)
-		return nil
+		return s.headOfStream(w, r, key)
 	}
-	// A turn at rest may have nothing left to show, which 204 says: an EventSource
-	// stops reconnecting then.
-	runs := t.State == agent.TurnAccepted || t.State == agent.TurnRunning
-	err = s.deliver(w, r, runs, func(ctx context.Context) iter.Seq2[frame, error] {
-		return frames(s.turns.Follow(ctx, key, after), exchangeOf(r).id)
-	})
+	err = deliver(s, w, r, s.turns.Reader(key, after), turnFrames(exchangeOf(r).id))
 	if errors.Is(err, errNothingMore) {
+		// A turn at rest may have nothing left to show: an EventSource stops
+		// reconnecting then.
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
 	return err
+}
+
+// headOfStream says that there is a stream, or that there is no such turn.
+func (s *Server) headOfStream(w http.ResponseWriter, r *http.Request, key agent.TurnKey) error {
+	if _, err := s.turns.Turn(r.Context(), key); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.WriteHeader(http.StatusOK)
+	return nil
 }
 
 // arrayOf returns an array for a JSON value that may be missing.

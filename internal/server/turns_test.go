@@ -1,10 +1,9 @@
 package server
 
 import (
-	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -185,9 +184,7 @@ func TestFollowTurn_PassesByOldDeliveriesAndEndsAtTheOpenOne(t *testing.T) {
 func TestFollowTurn_ErrorBeforeTheFirstEventIsAStatus(t *testing.T) {
 	r := newRig(t)
 	r.turns.put(agent.Turn{Key: keyOf("t1"), State: agent.TurnCompleted})
-	r.turns.follow = func(context.Context, agent.TurnKey, int64) iter.Seq2[agent.Event, error] {
-		return func(yield func(agent.Event, error) bool) { yield(agent.Event{}, fmt.Errorf("disk")) }
-	}
+	r.turns.unreadable = errors.New("disk")
 	r.do(t, "GET", "/v1/sessions/s1/turns/t1/events", "").want(t, agent.KindInternal)
 }
 
