@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -93,6 +94,11 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 		return err
 	}
 	defer func() { err = errors.Join(err, p.store.Close()) }()
+	collecting, stopCollecting := context.WithCancel(ctx)
+	var collector sync.WaitGroup
+	collector.Go(func() { tuneCollector(collecting) })
+	defer collector.Wait()
+	defer stopCollecting()
 
 	listener, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+)
+
+func TestCollectorPercent_SmallServersSaveTimeLargeOnesMemory(t *testing.T) {
+	for _, tt := range []struct {
+		inUse uint64
+		want  int
+	}{{0, 100}, {8 << 20, 100}, {16 << 20, 100}, {32 << 20, 50}, {64 << 20, 25}, {8 << 30, 25}} {
+		if got := collectorPercent(tt.inUse); got != tt.want {
+			t.Errorf("%d bytes in use: got %d %%, want %d %%", tt.inUse, got, tt.want)
+		}
+	}
+}
+
+func TestTuneCollector_FollowsWhatIsInUse(t *testing.T) {
+	before := debug.SetGCPercent(100)
+	defer debug.SetGCPercent(before)
+	large := make([]byte, 128<<20)
+	runtime.GC()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tuneCollector(ctx)
+	}()
+	got := 100
+	for end := time.Now().Add(30 * time.Second); got == 100 && time.Now().Before(end); time.Sleep(collectorPeriod / 4) {
+		got = debug.SetGCPercent(100) // there is no other way to read it
+		if got != 100 {
+			debug.SetGCPercent(got)
+		}
+	}
+	runtime.KeepAlive(large)
+	if got != leastPercent {
+		t.Errorf("with 128 MiB in use the collector's percentage is %d, want %d", got, leastPercent)
+	}
+	cancel()
+	<-done
+	if got := debug.SetGCPercent(100); got != 100 {
+		t.Errorf("it was left at %d", got)
+	}
+}
