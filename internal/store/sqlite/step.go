@@ -20,7 +20,11 @@ import (
 func (s *Store) AppendSteps(ctx context.Context, a store.Append) error {
 	k := a.Key
 	doing := fmt.Sprintf("append to turn %s", k)
-	steps, err := encodeSteps(k, a.Steps)
+	contents, err := s.contents(ctx, a)
+	if err != nil {
+		return explain(doing, err)
+	}
+	steps, err := encodeSteps(k, a.Steps, contents)
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
@@ -120,9 +124,14 @@ func (s *Store) Steps(ctx context.Context, k agent.TurnKey) ([]agent.Step, error
 		}
 	}
 	steps := make([]agent.Step, 0, len(rows))
+	mend := s.mender(ctx, k.Org)
 	for _, r := range rows {
 		step := agent.Step{N: int(r.N), Kind: r.Kind, FirstEvent: r.FirstEvent, At: instant(r.At)}
-		if step, err = store.DecodeStep(step, r.Data, r.Items); err != nil {
+		data, items, err := mend.step(r.Data, r.Items, r.Cuts)
+		if err != nil {
+			return nil, explain(doing, err)
+		}
+		if step, err = store.DecodeStep(step, data, items); err != nil {
 			return nil, explain(doing, err)
 		}
 		steps = append(steps, step)
@@ -143,20 +152,29 @@ func (s *Store) Transcript(ctx context.Context, org agent.OrgID, id agent.Sessio
 		return nil, explain(doing, err)
 	}
 	var t store.Transcript
+	mend := s.mender(ctx, org)
 	for _, r := range rows {
-		if err := t.Add(r.Kind, r.Items); err != nil {
+		items, err := mend.items(r.Items, r.Cuts)
+		if err != nil {
+			return nil, explain(doing, err)
+		}
+		if err := t.Add(r.Kind, items); err != nil {
 			return nil, explain(doing, err)
 		}
 	}
 	return t.Items(), nil
 }
 
-// encodeSteps brings the steps into their stored form before the writer is asked,
-// so that it has nothing to do but write.
-func encodeSteps(k agent.TurnKey, steps []agent.Step) ([]db.InsertStepParams, error) {
+// encodeSteps brings the steps into their stored form, without the contents that the
+// turn's blobs hold, before the writer is asked, so that it has nothing to do but write.
+func encodeSteps(k agent.TurnKey, steps []agent.Step, contents []agent.Blob) ([]db.InsertStepParams, error) {
 	rows := make([]db.InsertStepParams, 0, len(steps))
 	for _, step := range steps {
 		data, items, err := store.EncodeStep(step)
+		if err != nil {
+			return nil, err
+		}
+		data, items, cuts, err := store.CutStep(data, items, contents)
 		if err != nil {
 			return nil, err
 		}
@@ -170,6 +188,7 @@ func encodeSteps(k agent.TurnKey, steps []agent.Step) ([]db.InsertStepParams, er
 			At:         micros(step.At),
 			Data:       data,
 			Items:      items,
+			Cuts:       cuts,
 		})
 	}
 	return rows, nil

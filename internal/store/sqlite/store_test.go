@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"io/fs"
 	"net/url"
@@ -301,4 +302,15 @@ func TestDSN_NamesTheFile(t *testing.T) {
 	if u.Path != path {
 		t.Errorf("got %q, want %q", u.Path, path)
 	}
+}
+
+// rawFile opens a file without the store around it.
+func rawFile(t testing.TB, path string) *sql.DB {
+	t.Helper()
+	raw, err := sql.Open("sqlite", dsn(path, forWriting))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = raw.Close() }) // most tests have closed it by then
+	return raw
 }

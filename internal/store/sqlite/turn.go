@@ -41,7 +41,7 @@ func (s *Store) OpenTurn(ctx context.Context, n store.NewTurn) error {
 	if n.Session != nil && (n.Session.Org != k.Org || n.Session.ID != k.Session) {
 		return fmt.Errorf("%s: the new session is %s/%s", doing, n.Session.Org, n.Session.ID)
 	}
-	steps, err := encodeSteps(k, n.Steps)
+	steps, err := encodeSteps(k, n.Steps, n.Blobs)
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}

@@ -2,15 +2,20 @@ package storetest
 
 import (
 	"bytes"
+	"encoding/json"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/store"
 )
 
 func blobTests() []test {
 	return []test{
 		{"ContentIsKeptOnce", contentOnce},
 		{"ContentGoesWithItsLastSession", contentGoes},
+		{"ContentOfARequestIsReadAsItWas", contentOfRequest},
 	}
 }
 
@@ -74,4 +79,39 @@ func contentGoes(t *testing.T, d *data) {
 	has("after the second session", otherOrg, "shared", true)
 	erase(otherOrg, "s1")
 	has("after the last session", otherOrg, "shared", false)
+}
+
+// A request repeats the contents that its turn has brought. However the store keeps
+// that, steps and transcript are read byte for byte, in this turn and in a later one.
+func contentOfRequest(t *testing.T, d *data) {
+	text := strings.Repeat("func main() { println(\"<é>\") }\n", 500)
+	canonical, err := json.Marshal(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	item := json.RawMessage(`{"role":"user","content":` + string(canonical) + `}`)
+	asked := func(n int) agent.Step {
+		return agent.Step{N: n, Kind: agent.StepAsked, FirstEvent: int64(n), At: at(n).UTC().Truncate(time.Microsecond),
+			Asked: &agent.Asked{Call: n - 1, Canonical: string(canonical), NewItems: []json.RawMessage{item}}}
+	}
+	answered := agent.Step{N: 4, Kind: agent.StepAnswered, FirstEvent: 4, At: at(4).UTC(),
+		Answered: &agent.Answered{Call: 2, Items: []json.RawMessage{json.RawMessage(`{"said":"ok"}`)}}}
+	n := userTurn(key("s1", "t1"), 0)
+	n.Blobs = []agent.Blob{{SHA256: "h1", Data: []byte(text)}}
+	n.Steps = append(n.Steps, asked(2))
+	openTurn(t, d, n)
+	// The same request once more, as after a provider that refused it.
+	appendSteps(t, d, store.Append{Key: key("s1", "t1"), State: agent.TurnRunning, Steps: []agent.Step{asked(3), answered}})
+	settle(t, d, key("s1", "t1"), 4)
+	d.reopen(t)
+	steps, err := d.Steps(t.Context(), key("s1", "t1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "the journal", steps[1:4], []agent.Step{asked(2), asked(3), answered})
+	items, err := d.Transcript(t.Context(), org, "s1", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "the transcript", items, []json.RawMessage{item, answered.Answered.Items[0]})
 }

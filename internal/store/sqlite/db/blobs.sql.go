@@ -93,3 +93,45 @@ func (q *Queries) InsertBlobRef(ctx context.Context, arg InsertBlobRefParams) er
 	)
 	return err
 }
+
+const turnBlobs = `-- name: TurnBlobs :many
+SELECT b.sha256, b.data
+FROM blob_refs AS r
+JOIN blobs AS b ON b.org = r.org AND b.sha256 = r.sha256
+WHERE r.org = ?1 AND r.session_id = ?2 AND r.turn_id = ?3
+`
+
+type TurnBlobsParams struct {
+	Org       agent.OrgID
+	SessionID agent.SessionID
+	TurnID    agent.TurnID
+}
+
+type TurnBlobsRow struct {
+	SHA256 string
+	Data   []byte
+}
+
+// The contents that a turn has brought.
+func (q *Queries) TurnBlobs(ctx context.Context, arg TurnBlobsParams) ([]TurnBlobsRow, error) {
+	rows, err := q.query(ctx, q.turnBlobsStmt, turnBlobs, arg.Org, arg.SessionID, arg.TurnID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TurnBlobsRow
+	for rows.Next() {
+		var i TurnBlobsRow
+		if err := rows.Scan(&i.SHA256, &i.Data); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}

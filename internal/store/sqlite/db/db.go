@@ -108,6 +108,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.turnStmt, err = db.PrepareContext(ctx, turn); err != nil {
 		return nil, fmt.Errorf("error preparing query Turn: %w", err)
 	}
+	if q.turnBlobsStmt, err = db.PrepareContext(ctx, turnBlobs); err != nil {
+		return nil, fmt.Errorf("error preparing query TurnBlobs: %w", err)
+	}
 	if q.turnsStmt, err = db.PrepareContext(ctx, turns); err != nil {
 		return nil, fmt.Errorf("error preparing query Turns: %w", err)
 	}
@@ -259,6 +262,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing turnStmt: %w", cerr)
 		}
 	}
+	if q.turnBlobsStmt != nil {
+		if cerr := q.turnBlobsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing turnBlobsStmt: %w", cerr)
+		}
+	}
 	if q.turnsStmt != nil {
 		if cerr := q.turnsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing turnsStmt: %w", cerr)
@@ -336,6 +344,7 @@ type Queries struct {
 	stepsStmt            *sql.Stmt
 	transcriptStmt       *sql.Stmt
 	turnStmt             *sql.Stmt
+	turnBlobsStmt        *sql.Stmt
 	turnsStmt            *sql.Stmt
 	unfinishedStmt       *sql.Stmt
 }
@@ -372,6 +381,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		stepsStmt:            q.stepsStmt,
 		transcriptStmt:       q.transcriptStmt,
 		turnStmt:             q.turnStmt,
+		turnBlobsStmt:        q.turnBlobsStmt,
 		turnsStmt:            q.turnsStmt,
 		unfinishedStmt:       q.unfinishedStmt,
 	}

@@ -66,6 +66,7 @@ type Step struct {
 	At         int64
 	Data       []byte
 	Items      []byte
+	Cuts       []byte
 }
 
 type Turn struct {

@@ -12,8 +12,8 @@ import (
 )
 
 const insertStep = `-- name: InsertStep :exec
-INSERT INTO steps (org, session_id, turn_id, n, kind, first_event, at, data, items)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+INSERT INTO steps (org, session_id, turn_id, n, kind, first_event, at, data, items, cuts)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
 `
 
 type InsertStepParams struct {
@@ -26,6 +26,7 @@ type InsertStepParams struct {
 	At         int64
 	Data       []byte
 	Items      []byte
+	Cuts       []byte
 }
 
 func (q *Queries) InsertStep(ctx context.Context, arg InsertStepParams) error {
@@ -39,12 +40,13 @@ func (q *Queries) InsertStep(ctx context.Context, arg InsertStepParams) error {
 		arg.At,
 		arg.Data,
 		arg.Items,
+		arg.Cuts,
 	)
 	return err
 }
 
 const steps = `-- name: Steps :many
-SELECT n, kind, first_event, at, data, items FROM steps
+SELECT n, kind, first_event, at, data, items, cuts FROM steps
 WHERE org = ?1 AND session_id = ?2 AND turn_id = ?3
 ORDER BY n
 `
@@ -62,6 +64,7 @@ type StepsRow struct {
 	At         int64
 	Data       []byte
 	Items      []byte
+	Cuts       []byte
 }
 
 func (q *Queries) Steps(ctx context.Context, arg StepsParams) ([]StepsRow, error) {
@@ -80,6 +83,7 @@ func (q *Queries) Steps(ctx context.Context, arg StepsParams) ([]StepsRow, error
 			&i.At,
 			&i.Data,
 			&i.Items,
+			&i.Cuts,
 		); err != nil {
 			return nil, err
 		}
@@ -95,7 +99,7 @@ func (q *Queries) Steps(ctx context.Context, arg StepsParams) ([]StepsRow, error
 }
 
 const transcript = `-- name: Transcript :many
-SELECT s.kind, s.items
+SELECT s.kind, s.items, s.cuts
 FROM turns AS t
 JOIN steps AS s ON s.org = t.org AND s.session_id = t.session_id AND s.turn_id = t.turn_id
 WHERE t.org = ?1 AND t.session_id = ?2 AND t.state = 'completed' AND t.ordinal < ?3
@@ -112,6 +116,7 @@ type TranscriptParams struct {
 type TranscriptRow struct {
 	Kind  agent.StepKind
 	Items []byte
+	Cuts  []byte
 }
 
 func (q *Queries) Transcript(ctx context.Context, arg TranscriptParams) ([]TranscriptRow, error) {
@@ -123,7 +128,7 @@ func (q *Queries) Transcript(ctx context.Context, arg TranscriptParams) ([]Trans
 	var items []TranscriptRow
 	for rows.Next() {
 		var i TranscriptRow
-		if err := rows.Scan(&i.Kind, &i.Items); err != nil {
+		if err := rows.Scan(&i.Kind, &i.Items, &i.Cuts); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

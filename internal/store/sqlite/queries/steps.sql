@@ -1,14 +1,14 @@
 -- name: InsertStep :exec
-INSERT INTO steps (org, session_id, turn_id, n, kind, first_event, at, data, items)
-VALUES (@org, @session_id, @turn_id, @n, @kind, @first_event, @at, @data, @items);
+INSERT INTO steps (org, session_id, turn_id, n, kind, first_event, at, data, items, cuts)
+VALUES (@org, @session_id, @turn_id, @n, @kind, @first_event, @at, @data, @items, @cuts);
 
 -- name: Steps :many
-SELECT n, kind, first_event, at, data, items FROM steps
+SELECT n, kind, first_event, at, data, items, cuts FROM steps
 WHERE org = @org AND session_id = @session_id AND turn_id = @turn_id
 ORDER BY n;
 
 -- name: Transcript :many
-SELECT s.kind, s.items
+SELECT s.kind, s.items, s.cuts
 FROM turns AS t
 JOIN steps AS s ON s.org = t.org AND s.session_id = t.session_id AND s.turn_id = t.turn_id
 WHERE t.org = @org AND t.session_id = @session_id AND t.state = 'completed' AND t.ordinal < @before_ordinal

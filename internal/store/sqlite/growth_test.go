@@ -1,0 +1,84 @@
+package sqlite
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/aptixhq/aptix/internal/agent"
+)
+
+// logged returns how many bytes the log holds: all that was written, as long as it is
+// not folded into the data file.
+func logged(t testing.TB, s *Store) int64 {
+	t.Helper()
+	info, err := os.Stat(s.path + "-wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// unfolded opens a store whose log only grows, without waiting for the disk.
+func unfolded(t testing.TB) *Store {
+	t.Helper()
+	s := temporary(t)
+	execute(t, s, "PRAGMA wal_autocheckpoint = 0")
+	execute(t, s, "PRAGMA synchronous = OFF")
+	return s
+}
+
+// A turn writes no more bytes in a longer session.
+func TestTurn_WritesTheSameInALongSession(t *testing.T) {
+	s := unfolded(t)
+	written := func(from, to int) int64 {
+		before := logged(t, s)
+		for i := from; i < to; i++ {
+			if err := benchTurn(s, key(1, i), int64(min(i, 1)), t); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return (logged(t, s) - before) / int64(to-from)
+	}
+	written(0, 10)
+	short := written(10, 30)
+	written(30, 480)
+	long := written(480, 500)
+	t.Logf("a turn writes %d bytes after 10 turns and %d after 480", short, long)
+	if long > short*12/10 {
+		t.Errorf("a turn writes %d bytes after 10 turns and %d after 480", short, long)
+	}
+}
+
+// BenchmarkContent opens turns that bring a content of 1 MiB, which the file holds
+// once, or three times: as a blob and in the two forms of the request.
+func BenchmarkContent(b *testing.B) {
+	for _, known := range []bool{true, false} {
+		b.Run(fmt.Sprint("cut=", known), func(b *testing.B) {
+			s := unfolded(b)
+			i, before := 0, logged(b, s)
+			for b.Loop() {
+				if err := s.OpenTurn(b.Context(), contentTurn(key(i, 1), 0, 1<<20, known)); err != nil {
+					b.Fatal(err)
+				}
+				i++
+			}
+			b.ReportMetric(float64(logged(b, s)-before)/float64(i), "written-B/op")
+		})
+	}
+}
+
+// BenchmarkSteps reads the journal of a turn that brought 1 MiB.
+func BenchmarkSteps(b *testing.B) {
+	s := temporary(b)
+	n := contentTurn(key(1, 1), 0, 1<<20, true)
+	n.Turn.State = agent.TurnCompleted
+	if err := s.OpenTurn(b.Context(), n); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := s.Steps(b.Context(), key(1, 1)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
