@@ -119,6 +119,9 @@ func (f *follower) rest(ctx context.Context) (leaves <-chan struct{}, err error)
 	case moved != nil && !f.p.isDraining():
 		return moved, nil
 	case r != nil:
+		if log, live := f.p.Hub.Follow(f.key); live && log != f.log {
+			return nil, nil // it was taken up just now
+		}
 		return r.done, nil
 	case !atRest(t.State):
 		return nil, f.p.errNotHere()
@@ -137,13 +140,17 @@ type projection struct {
 
 func project(key agent.TurnKey, steps []agent.Step) *projection {
 	p := &projection{}
-	for i, s := range steps {
-		switch {
-		case s.Kind == agent.StepContinued:
+	asked := false // a model call is open, of which text may have been shown
+	for _, s := range steps {
+		switch s.Kind {
+		case agent.StepContinued:
 			p.over = false // it shows nothing, and goes on from a turn.waiting
-		case s.Kind == agent.StepResumed && i > 0 && steps[i-1].Kind == agent.StepAsked:
-			p.resumed = append(p.resumed, s.FirstEvent)
+		case agent.StepResumed: // once, or once more
+			if asked {
+				p.resumed = append(p.resumed, s.FirstEvent)
+			}
 		}
+		asked = s.Kind == agent.StepAsked || asked && s.Kind == agent.StepResumed
 		for _, e := range s.Events(key) {
 			p.events = append(p.events, e)
 			p.over = e.Type.EndsDelivery()

@@ -28,6 +28,8 @@ type hooks struct {
 	session func()
 	// transcript is called before a transcript is read; its error refuses it.
 	transcript func() error
+	// steps is called when a journal has been read.
+	steps func()
 	// swept is called when a sweep has looked for unfinished turns.
 	swept func()
 	// expired adds turns to those whose time is up.
@@ -81,6 +83,14 @@ func (h *hooks) Transcript(ctx context.Context, org agent.OrgID, id agent.Sessio
 		}
 	}
 	return h.Store.Transcript(ctx, org, id, before)
+}
+
+func (h *hooks) Steps(ctx context.Context, k agent.TurnKey) ([]agent.Step, error) {
+	steps, err := h.Store.Steps(ctx, k)
+	if h.steps != nil {
+		h.steps()
+	}
+	return steps, err
 }
 
 func (h *hooks) Unfinished(ctx context.Context) ([]agent.TurnKey, error) {

@@ -115,13 +115,14 @@ func (p *Pipeline) resume(ctx context.Context, key agent.TurnKey) error {
 	}
 	rt.Instructions = instructionsOf(steps)
 	j := newJournal(p, key, steps, nil)
-	j.live = p.Hub.Open(key, j.nextEvent)
 	failpoint.Hit(failpoint.BeforeResume)
 	defer failpoint.Hit(failpoint.AfterResume)
 	if err := j.Append(ctx, agent.Step{Kind: agent.StepResumed, Resumed: &agent.Resumed{ReplaceFrom: j.nextEvent}}); err != nil {
-		j.close()
 		return err
 	}
+	// Not before: a reader that found the log, but not yet in the journal that the text
+	// it has seen is void, would go on behind that text.
+	j.live = p.Hub.Open(key, j.nextEvent)
 	p.Log.Info("turn resumed", "turn", key.String(), "steps", len(steps))
 	p.start(rt, j.journalled(), j, t.Deadline)
 	return nil
