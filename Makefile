@@ -1,6 +1,6 @@
 # Shorthands; scripts/test is the one command that checks everything.
 
-.PHONY: run test generate acceptance bench cover torture
+.PHONY: run test generate acceptance bench microbench cover torture
 
 run: ## serve on http://127.0.0.1:8080 with the offline model or, with OPENAI_API_KEY, the real one
 	go run ./cmd/aptix serve
@@ -14,7 +14,10 @@ generate: ## code that is made from other files, such as the queries of the stor
 acceptance: ## bring docs/acceptance.md up to date with the tests
 	go test ./internal/acceptance -run '^TestAcceptance$$' -update
 
-bench: ## benchmarks of every package
+bench: ## what a turn costs, beside a call of the model and the least a server can add
+	go run ./bench
+
+microbench: ## benchmarks of every package
 	go test -run '^$$' -bench . -benchmem ./...
 
 cover: ## what the tests execute, as a page: bin/cover.html

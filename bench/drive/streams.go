@@ -1,0 +1,80 @@
+package drive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Pace is how the model streams: Tokens of TokenBytes each, Gap apart.
+type Pace struct {
+	Tokens, TokenBytes int
+	Gap                time.Duration
+}
+
+// last is when the last token is due.
+func (p Pace) last() time.Duration { return time.Duration(p.Tokens-1) * p.Gap }
+
+// Streams is what many streams at once did.
+type Streams struct {
+	// Delays are how late each event with text came, after the moment at which the
+	// model gave its newest token.
+	Delays []time.Duration
+	// Lost is how many tokens never came.
+	Lost int
+	// Failed is how many streams did not end well, Err the first of them.
+	Failed int
+	Err    error
+}
+
+// Streams starts n streams, evenly spread over the ramp, and reads them to their ends.
+// half is called when half of the time is over that all streams take together.
+func (d *Driver) Streams(ctx context.Context, n int, ramp time.Duration, pace Pace, half func()) Streams {
+	ctx, stop := context.WithTimeout(ctx, ramp+2*pace.last()+turnTime)
+	defer stop()
+	timer := time.AfterFunc((ramp+pace.last())/2, half)
+	defer timer.Stop()
+	var mu sync.Mutex
+	var out Streams // the streams', under mu
+	var streams sync.WaitGroup
+	start := time.Now()
+	for i := range n {
+		streams.Go(func() {
+			delays, seen, err := d.paced(ctx, start.Add(ramp*time.Duration(i)/time.Duration(n)), pace)
+			mu.Lock()
+			defer mu.Unlock()
+			out.Delays = append(out.Delays, delays...)
+			out.Lost += pace.Tokens - seen
+			if err != nil {
+				out.Failed++
+				if out.Err == nil {
+					out.Err = err
+				}
+			}
+		})
+	}
+	streams.Wait()
+	return out
+}
+
+// paced runs one turn in a session of its own and returns how late its text came, and
+// how many tokens did.
+func (d *Driver) paced(ctx context.Context, start time.Time, pace Pace) (delays []time.Duration, seen int, err error) {
+	select {
+	case <-time.After(time.Until(start)):
+	case <-ctx.Done():
+		return nil, 0, ctx.Err()
+	}
+	delays = make([]time.Duration, 0, pace.Tokens)
+	start = time.Now()
+	_, err = d.turn(ctx, newSession(), question(1), func(bytes int, at time.Time) {
+		seen = bytes / pace.TokenBytes
+		delays = append(delays, at.Sub(start)-time.Duration(seen-1)*pace.Gap)
+	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("stream not over in time, %d of %d tokens came: %w", seen, pace.Tokens, err)
+	}
+	return delays, seen, err
+}
