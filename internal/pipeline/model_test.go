@@ -328,7 +328,7 @@ func (m *machine) erase(t *rapid.T) {
 	if s == nil {
 		t.Skip("no session yet")
 	}
-	if err := m.r.sessions.Delete(m.t.Context(), caller, agent.SessionID(id)); err != nil {
+	if err := m.r.pipeline.Erase(m.t.Context(), caller, agent.SessionID(id)); err != nil {
 		t.Fatal(err)
 	}
 	delete(m.sessions, id)

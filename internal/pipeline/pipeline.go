@@ -32,6 +32,10 @@ type Store interface {
 	Expired(ctx context.Context, now time.Time) ([]agent.TurnKey, error)
 	NextQueued(ctx context.Context, org agent.OrgID, id agent.SessionID) (agent.Turn, error)
 	IdleQueues(ctx context.Context) ([]agent.TurnKey, error)
+	// Room returns nil, or why nothing new can be written.
+	Room() error
+	DeleteSession(ctx context.Context, org agent.OrgID, id agent.SessionID) error
+	EraseIdle(ctx context.Context, since time.Time, after store.SessionKey, most int) (erased int, last store.SessionKey, err error)
 }
 
 // Sessions prepares the sessions that a first turn creates and normalises modes.
@@ -46,7 +50,8 @@ type Contexts interface {
 	Conversation(agentContext, conversationContext string) (c agent.ConversationContext, ok bool)
 }
 
-// Config holds the parts of a Pipeline. All but Limits, Chain and Now are required.
+// Config holds the parts of a Pipeline. All but Limits, Chain, Retention and Now are
+// required.
 type Config struct {
 	Store    Store
 	Sessions Sessions
@@ -60,7 +65,10 @@ type Config struct {
 	// is new is sent; otherwise the transcript is replayed (decision 29).
 	Chain  bool
 	Limits Limits
-	Now    func() time.Time
+	// Retention is how long a session is kept after the last thing that happened in it;
+	// 0 is for ever.
+	Retention time.Duration
+	Now       func() time.Time
 }
 
 // Limits bound how long a turn may take. Zero fields mean the default.
@@ -113,6 +121,8 @@ type Pipeline struct {
 	reads        sharedReads
 	work         sync.WaitGroup
 	stop         context.CancelFunc
+	// retained is how far the sweeps have looked for idle sessions; they alone use it.
+	retained store.SessionKey
 
 	// mu guards running, moved, draining and sweeping.
 	mu       sync.Mutex
@@ -142,7 +152,7 @@ var (
 func New(c Config) (*Pipeline, error) {
 	if c.Store == nil || c.Sessions == nil || c.Catalog == nil || c.Registry == nil || c.Contexts == nil ||
 		c.Reasoner == nil || c.Hub == nil || c.Log == nil {
-		return nil, errors.New("pipeline: every part but Limits, Chain and Now is required")
+		return nil, errors.New("pipeline: every part but Limits, Chain, Retention and Now is required")
 	}
 	c.Limits = c.Limits.withDefaults()
 	if c.Now == nil {
@@ -217,6 +227,19 @@ func (p *Pipeline) runningTurn(key agent.TurnKey) *running {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.running[key]
+}
+
+// runningIn returns the session's turns that run here: one, or a second one that has
+// ended and is about to leave.
+func (p *Pipeline) runningIn(org agent.OrgID, id agent.SessionID) (keys []agent.TurnKey) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for k := range p.running {
+		if k.Org == org && k.Session == id {
+			keys = append(keys, k)
+		}
+	}
+	return keys
 }
 
 func atRest(s agent.TurnState) bool { return s.Terminal() || s == agent.TurnWaiting }

@@ -311,7 +311,7 @@ func TestQueue_ErasedWithItsSession(t *testing.T) {
 	for e, err := range r.pipeline.Follow(t.Context(), key, 0) {
 		if ended = err; err == nil && e.Type == agent.EventTurnQueued {
 			erase.Do(func() {
-				if err := r.sessions.Delete(t.Context(), caller, "s1"); err != nil {
+				if err := r.pipeline.Erase(t.Context(), caller, "s1"); err != nil {
 					t.Error(err)
 				}
 			})

@@ -224,7 +224,7 @@ func TestExecute_OnlyTheSessionsOwnTurnsCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.await(key)
-	if err := r.sessions.Delete(t.Context(), caller, "s1"); err != nil {
+	if err := r.store.DeleteSession(t.Context(), caller.Org, "s1"); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.answer(r.await(r.submit(userTurn("s1", "t2", "Hello")))).PrimaryOutputText; got != "New." {
@@ -354,7 +354,7 @@ func TestErasedSession_ItsRunningTurnIsNotTheNewOnes(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := r.pipeline.Left(key)
-	if err := r.sessions.Delete(t.Context(), caller, "s1"); err != nil {
+	if err := r.store.DeleteSession(t.Context(), caller.Org, "s1"); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := r.pipeline.Submit(t.Context(), caller, userTurn("s1", "t1", "Hello again")); agent.KindOf(err) != agent.KindTurnInProgress {

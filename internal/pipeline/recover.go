@@ -13,8 +13,8 @@ import (
 )
 
 // Recover takes up the turns that an earlier process left unfinished and starts the
-// sweep, which ends waiting turns whose time is up and takes up turns whose end
-// could not be written. Call it once, before the first request.
+// sweep, which ends waiting turns whose time is up, takes up turns whose end could not
+// be written, and erases sessions whose retention is over. Call it once, before the first request.
 func (p *Pipeline) Recover(ctx context.Context) error {
 	if err := p.sweep(ctx); err != nil {
 		return fmt.Errorf("recover unfinished turns: %w", err)
@@ -52,6 +52,11 @@ func (p *Pipeline) sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if room := p.Store.Room(); room != nil && len(unfinished) > 0 {
+		// Its end could not be written, and each new beginning would ask the model again.
+		p.Log.Error("unfinished turns wait", "turns", len(unfinished), "error", room)
+		unfinished = nil
+	}
 	for _, key := range unfinished {
 		if err := p.resume(ctx, key); err != nil {
 			p.Log.Error("resume turn", "turn", key.String(), "error", err)
@@ -75,7 +80,7 @@ func (p *Pipeline) sweep(ctx context.Context) error {
 			p.Log.Error("expire turn", "turn", key.String(), "error", err)
 		}
 	}
-	return nil
+	return p.retain(ctx)
 }
 
 // resume takes a turn up from its journal, unless it runs here or is at rest.

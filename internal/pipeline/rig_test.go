@@ -39,6 +39,9 @@ type rig struct {
 	model    reasoner.Model // nil is the provider over HTTP
 	hooks    *hooks         // nil leaves the store as it is
 	lost     string         // a conversation context that configuration has lost
+	now      func() time.Time
+	// retention is that of sessions; 0 keeps them.
+	retention time.Duration
 
 	store    *sqlite.Store
 	sessions *session.Manager
@@ -93,7 +96,7 @@ func (r *rig) start() {
 	fail(err)
 	r.pipeline, err = pipeline.New(pipeline.Config{
 		Store: journal, Sessions: r.sessions, Catalog: r.catalog, Registry: registry, Contexts: contexts{r.lost},
-		Reasoner: loop, Hub: r.hub, Log: r.log, Chain: r.chain, Limits: r.times,
+		Reasoner: loop, Hub: r.hub, Log: r.log, Chain: r.chain, Limits: r.times, Retention: r.retention, Now: r.now,
 	})
 	fail(err)
 	fail(r.pipeline.Recover(r.t.Context()))

@@ -107,6 +107,9 @@ func (p *Pipeline) run(ctx context.Context, t reasoner.Turn, steps []agent.Step,
 		p.Log.Error("turn failed", "turn", t.Key.String(), "code", fault.Kind, "error", err)
 	}
 	if err := j.settle(settling, end, "", agent.TurnAccepted, agent.TurnRunning); err != nil {
+		if agent.KindOf(err) == agent.KindNotFound {
+			return err // its session was erased
+		}
 		// The store is out of reach. The turn stays running in the journal and the
 		// sweep takes it up again.
 		p.Log.Error("settle turn", "turn", t.Key.String(), "state", end.State, "error", err)

@@ -18,6 +18,7 @@ type Turns interface {
 	Await(ctx context.Context, key agent.TurnKey) (agent.Turn, error)
 	Reader(key agent.TurnKey, after int64) events.Reader[agent.Event]
 	Cancel(ctx context.Context, key agent.TurnKey) error
+	Erase(ctx context.Context, by agent.Caller, id agent.SessionID) error
 	Turn(ctx context.Context, key agent.TurnKey) (agent.Turn, error)
 	Turns(ctx context.Context, by agent.Caller, id agent.SessionID, p store.Page) ([]agent.Turn, string, error)
 	Steps(ctx context.Context, key agent.TurnKey) ([]agent.Step, error)
@@ -26,7 +27,6 @@ type Turns interface {
 // Sessions is what the door needs of the session manager.
 type Sessions interface {
 	Get(ctx context.Context, by agent.Caller, id agent.SessionID) (agent.Session, error)
-	Delete(ctx context.Context, by agent.Caller, id agent.SessionID) error
 }
 
 // Tools knows the server's tools.

@@ -47,9 +47,8 @@ type nothing struct{}
 func (nothing) Get(context.Context, agent.Caller, agent.SessionID) (agent.Session, error) {
 	return agent.Session{}, agent.Errorf(agent.KindNotFound, "none")
 }
-func (nothing) Delete(context.Context, agent.Caller, agent.SessionID) error { return nil }
-func (nothing) Reserved(string) bool                                        { return false }
-func (nothing) Names() []string                                             { return nil }
+func (nothing) Reserved(string) bool { return false }
+func (nothing) Names() []string      { return nil }
 
 // A reader that saw text which a broken-off run had shown and never journalled must
 // not be told that the response it put together is the whole one.

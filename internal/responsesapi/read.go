@@ -83,7 +83,7 @@ func (d *Door) Delete(ctx context.Context, by agent.Caller, id string) (json.Raw
 		return nil, &Error{code: codeNotAlone, err: agent.Errorf(agent.KindTurnConflict,
 			"The response is part of the conversation %q, whose later answers rest on it, and cannot be erased alone. DELETE /v1/sessions/%s erases the whole conversation.", v.key.Session, v.key.Session)}
 	}
-	if err := d.sessions.Delete(ctx, by, v.key.Session); err != nil {
+	if err := d.turns.Erase(ctx, by, v.key.Session); err != nil {
 		return nil, err
 	}
 	return json.Marshal(struct {

@@ -368,6 +368,12 @@ func TestErrors_StorageFull(t *testing.T) {
 	})
 	w.refuse(t, refused, fullDisk())
 	w.do(t, "GET", "/v1/sessions/done", "").wantStatus(t, 200)
+	// The mode, which a running turn may change too, has used the reserve.
+	for until := time.Now().Add(10 * time.Second); w.store.Room() != nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("the reserve is not set aside again")
+		}
+	}
 
 	// A disk that fills up under a turn is told as such. The turn is not lost.
 	if a := w.do(t, "POST", execute, userTurn("under", "t1")); a.Code != 503 {

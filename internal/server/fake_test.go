@@ -30,7 +30,8 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.FixedZone("CET", 3600))
 
 // fakeTurns is a pipeline in which every turn has happened already, as scripted.
 type fakeTurns struct {
-	mu sync.Mutex // guards everything below
+	sessions *fakeSessions // what Erase takes away
+	mu       sync.Mutex    // guards everything below
 	// script is what becomes of a turn that is submitted or continued.
 	script struct {
 		turn   agent.Turn
@@ -324,7 +325,11 @@ func (f *fakeSessions) List(_ context.Context, by agent.Caller, p store.Page) ([
 	return cut("sessions", mine, p, func(s agent.Session) string { return string(s.ID) })
 }
 
-func (f *fakeSessions) Delete(_ context.Context, by agent.Caller, id agent.SessionID) error {
+func (f *fakeTurns) Erase(_ context.Context, by agent.Caller, id agent.SessionID) error {
+	return f.sessions.erase(by, id)
+}
+
+func (f *fakeSessions) erase(by agent.Caller, id agent.SessionID) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, err := f.find(by.Org, id); err != nil {
@@ -384,7 +389,8 @@ type rig struct {
 
 func newRig(t *testing.T, with ...func(*Config)) *rig {
 	t.Helper()
-	r := &rig{turns: &fakeTurns{}, sessions: &fakeSessions{}, log: &bytes.Buffer{}}
+	sessions := &fakeSessions{}
+	r := &rig{turns: &fakeTurns{sessions: sessions}, sessions: sessions, log: &bytes.Buffer{}}
 	c := Config{
 		Turns: r.turns, Sessions: r.sessions, Responses: fakeResponses{}, Catalog: mode.Builtin(), Registry: registry(t),
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),

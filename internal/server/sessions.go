@@ -19,7 +19,6 @@ type Sessions interface {
 	Get(ctx context.Context, by agent.Caller, id agent.SessionID) (agent.Session, error)
 	// List pages through the sessions, newest first.
 	List(ctx context.Context, by agent.Caller, p store.Page) ([]agent.Session, string, error)
-	Delete(ctx context.Context, by agent.Caller, id agent.SessionID) error
 	SetTools(ctx context.Context, by agent.Caller, id agent.SessionID, tools json.RawMessage) (agent.Session, error)
 	// ModeHistory pages through the mode changes, newest last.
 	ModeHistory(ctx context.Context, by agent.Caller, id agent.SessionID, p store.Page) ([]agent.ModeChange, string, error)
@@ -132,7 +131,7 @@ func (s *Server) deleteSession(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.sessions.Delete(r.Context(), callerOf(r), id); err != nil {
+	if err := s.turns.Erase(r.Context(), callerOf(r), id); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)

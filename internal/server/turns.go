@@ -30,6 +30,8 @@ type Turns interface {
 	Reader(key agent.TurnKey, after int64) events.Reader[agent.Event]
 	// Cancel asks for the turn's end. A turn that is over stays as it is.
 	Cancel(ctx context.Context, key agent.TurnKey) error
+	// Erase erases a session with everything under it, also what runs.
+	Erase(ctx context.Context, by agent.Caller, id agent.SessionID) error
 	Preview(ctx context.Context, by agent.Caller, u contract.UserTurn) (pipeline.Preview, error)
 	// Requests returns the turn's model calls in order.
 	Requests(ctx context.Context, key agent.TurnKey) ([]pipeline.ModelCall, error)

@@ -26,7 +26,6 @@ type Store interface {
 	CreateSession(ctx context.Context, s agent.Session) error
 	Session(ctx context.Context, org agent.OrgID, id agent.SessionID) (agent.Session, error)
 	Sessions(ctx context.Context, org agent.OrgID, p store.Page) ([]agent.Session, string, error)
-	DeleteSession(ctx context.Context, org agent.OrgID, id agent.SessionID) error
 	SetTools(ctx context.Context, org agent.OrgID, id agent.SessionID, tools json.RawMessage) error
 	ChangeMode(ctx context.Context, c agent.ModeChange) (agent.Session, agent.ModeChange, bool, error)
 	ModeHistory(ctx context.Context, org agent.OrgID, id agent.SessionID, p store.Page) ([]agent.ModeChange, string, error)
@@ -128,11 +127,6 @@ func (m *Manager) Get(ctx context.Context, by agent.Caller, id agent.SessionID) 
 // List pages through the caller's sessions, newest first.
 func (m *Manager) List(ctx context.Context, by agent.Caller, p store.Page) ([]agent.Session, string, error) {
 	return m.store.Sessions(ctx, by.Org, p)
-}
-
-// Delete erases a session and everything under it.
-func (m *Manager) Delete(ctx context.Context, by agent.Caller, id agent.SessionID) error {
-	return m.store.DeleteSession(ctx, by.Org, id)
 }
 
 // SetTools replaces the session's client tools, from the next turn on (decision 5).

@@ -259,9 +259,8 @@ func TestAnotherOrganisationSeesNothing(t *testing.T) {
 	o.create(t, contract.CreateSession{SessionID: "s1", Tools: json.RawMessage(clientTool)})
 	ctx := t.Context()
 	for name, do := range map[string]func() error{
-		"get":    func() error { _, err := o.Get(ctx, eve, "s1"); return err },
-		"delete": func() error { return o.Delete(ctx, eve, "s1") },
-		"tools":  func() error { _, err := o.SetTools(ctx, eve, "s1", json.RawMessage(`[]`)); return err },
+		"get":   func() error { _, err := o.Get(ctx, eve, "s1"); return err },
+		"tools": func() error { _, err := o.SetTools(ctx, eve, "s1", json.RawMessage(`[]`)); return err },
 		"mode": func() error {
 			_, err := o.SetSessionMode(ctx, agent.ModeChange{Org: eve.Org, Session: "s1", Mode: "ddr_authoring", Reason: "r", User: eve.User, Actor: agent.ActorUser})
 			return err
@@ -281,16 +280,13 @@ func TestAnotherOrganisationSeesNothing(t *testing.T) {
 	}
 }
 
-func TestListAndDelete(t *testing.T) {
+func TestList_NewestFirst(t *testing.T) {
 	o := newOffice(t)
 	o.create(t, contract.CreateSession{SessionID: "s1"})
 	o.create(t, contract.CreateSession{SessionID: "s2"})
-	if err := o.Delete(t.Context(), alice, "s1"); err != nil {
-		t.Fatal(err)
-	}
 	list, _, err := o.List(t.Context(), alice, store.Page{})
-	if err != nil || len(list) != 1 || list[0].ID != "s2" {
-		t.Errorf("sessions %+v (%v), want s2 alone", list, err)
+	if err != nil || len(list) != 2 || list[0].ID != "s2" {
+		t.Errorf("sessions %+v (%v), want s2 and s1", list, err)
 	}
 }
 

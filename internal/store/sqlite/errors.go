@@ -1,11 +1,7 @@
 package sqlite
 
 import (
-	"errors"
 	"fmt"
-
-	driver "modernc.org/sqlite"
-	lib "modernc.org/sqlite/lib"
 
 	"github.com/aptixhq/aptix/internal/agent"
 )
@@ -16,10 +12,8 @@ func explain(doing string, err error) error {
 		return nil
 	}
 	err = fmt.Errorf("%s: %w", doing, err)
-	// The low byte is the error, the rest its detail.
-	if coded := (*driver.Error)(nil); errors.As(err, &coded) && coded.Code()&0xff == lib.SQLITE_FULL {
-		return agent.Errorf(agent.KindStorageFull,
-			"The server's disk is full and nothing of this was stored. Free some space on it, then send the request again.").Because(err)
+	if isFull(err) {
+		return errFull().Because(err)
 	}
 	return err
 }

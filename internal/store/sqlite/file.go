@@ -1,8 +1,10 @@
 package sqlite
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -63,17 +65,56 @@ const (
 	forWriting use = iota
 	forReading
 	forCopying
+	forUpkeep
+	forMaking     // writing, to a file that is still empty
+	forWritingOld // writing, to a file that cannot give its free pages back
 )
+
+// writingTo returns how the file has to be written to. It must not be open.
+func writingTo(path string) (use, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	header := make([]byte, 100)
+	n, err := io.ReadFull(f, header)
+	if err := errors.Join(err, f.Close()); n == 0 && errors.Is(err, io.EOF) {
+		return forMaking, nil
+	} else if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return 0, err
+	}
+	// The file format has the mark of incremental vacuum here.
+	if binary.BigEndian.Uint32(header[64:]) == 0 {
+		return forWritingOld, nil
+	}
+	return forWriting, nil
+}
 
 // dsn names the file to the driver, with the pragmas of every connection.
 func dsn(path string, u use) string {
+	wait := "busy_timeout(10000)" // upkeep and backups may hold the file for a moment
+	if u == forUpkeep {
+		wait = "busy_timeout(100)"
+	}
 	pragmas := []string{
-		"busy_timeout(10000)", // a backup may hold the file for a moment
+		wait,
 		"journal_mode(WAL)",
 		"synchronous(FULL)", // an acknowledged write survives a power cut
 		"foreign_keys(1)",
 		"trusted_schema(0)",
 		"journal_size_limit(67108864)",
+	}
+	// What is erased is overwritten, but for whole pages: they are given back, and where
+	// that is not possible overwritten too.
+	erase := "secure_delete(FAST)"
+	if u == forWritingOld {
+		erase = "secure_delete(ON)"
+	}
+	pragmas = append(pragmas, erase)
+	if u == forMaking {
+		// So that free pages can be given back. It must come first: later it would
+		// have no effect.
+		pragmas = append([]string{"auto_vacuum(INCREMENTAL)"}, pragmas...)
 	}
 	q := url.Values{"_dqs": {"0"}, "_defensive": {"1"}}
 	switch u {

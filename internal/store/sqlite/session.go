@@ -18,7 +18,7 @@ import (
 // begins at version 1 and without turns, whatever the argument says. It returns
 // store.ErrExists when the organisation has a session with this id.
 func (s *Store) CreateSession(ctx context.Context, sess agent.Session) error {
-	return s.write(ctx, fmt.Sprintf("create session %s/%s", sess.Org, sess.ID), func(ctx context.Context, q *db.Queries) error {
+	return s.begin(ctx, fmt.Sprintf("create session %s/%s", sess.Org, sess.ID), func(ctx context.Context, q *db.Queries) error {
 		return s.insertSession(ctx, q, sess)
 	})
 }
@@ -59,26 +59,10 @@ func (s *Store) Sessions(ctx context.Context, org agent.OrgID, page store.Page) 
 	return convert(rows, fromRow), next, nil
 }
 
-// DeleteSession erases a session and everything under it: turns, journal, mode
-// history, and the contents that no other session uses.
-func (s *Store) DeleteSession(ctx context.Context, org agent.OrgID, id agent.SessionID) error {
-	return s.write(ctx, fmt.Sprintf("erase session %s/%s", org, id), func(ctx context.Context, q *db.Queries) error {
-		// Contents first: once the turns are gone, nothing says whose they were.
-		if err := q.DeleteOwnBlobs(ctx, db.DeleteOwnBlobsParams{Org: org, SessionID: id}); err != nil {
-			return err
-		}
-		n, err := q.DeleteSession(ctx, db.DeleteSessionParams{Org: org, SessionID: id})
-		if err == nil && n == 0 {
-			return noSession(id)
-		}
-		return err
-	})
-}
-
 // SetTools replaces the client tools of a session and moves its version
 // (decision 5).
 func (s *Store) SetTools(ctx context.Context, org agent.OrgID, id agent.SessionID, tools json.RawMessage) error {
-	return s.write(ctx, fmt.Sprintf("set the tools of session %s/%s", org, id), func(ctx context.Context, q *db.Queries) error {
+	return s.begin(ctx, fmt.Sprintf("set the tools of session %s/%s", org, id), func(ctx context.Context, q *db.Queries) error {
 		n, err := q.SetTools(ctx, db.SetToolsParams{Org: org, SessionID: id, ClientTools: tools, UpdatedAt: micros(s.now())})
 		if err == nil && n == 0 {
 			return noSession(id)

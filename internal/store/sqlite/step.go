@@ -32,7 +32,11 @@ func (s *Store) AppendSteps(ctx context.Context, a store.Append) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	return s.write(ctx, doing, func(ctx context.Context, q *db.Queries) error {
+	write := s.write
+	if a.State == agent.TurnRunning && slices.Contains(a.From, agent.TurnWaiting) {
+		write = s.begin // a turn that has waited can wait on
+	}
+	return write(ctx, doing, func(ctx context.Context, q *db.Queries) error {
 		at, err := q.Position(ctx, db.PositionParams{Org: k.Org, SessionID: k.Session, TurnID: k.Turn})
 		if errors.Is(err, sql.ErrNoRows) {
 			return noTurn(k)

@@ -23,6 +23,8 @@ type Store struct {
 	writer  *writer
 	pool    *sql.DB // connections that cannot write
 	read    *db.Queries
+	reserve *reserve
+	upkeep  *upkeep
 
 	closing  sync.Once
 	closeErr error
@@ -40,14 +42,18 @@ func Open(ctx context.Context, path string, log *slog.Logger) (_ *Store, err err
 	if err != nil {
 		return nil, fmt.Errorf("open the data file: %w", err)
 	}
-	s := &Store{path: path, log: log, now: time.Now, lock: lock}
+	s := &Store{path: path, log: log, now: time.Now, lock: lock, reserve: &reserve{path: path + ".reserve"}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("open %s: %w", path, err), s.Close())
 		}
 	}()
 
-	s.writing, err = sql.Open("sqlite", dsn(path, forWriting))
+	writing, err := writingTo(path)
+	if err != nil {
+		return nil, err
+	}
+	s.writing, err = sql.Open("sqlite", dsn(path, writing))
 	if err != nil {
 		return nil, err
 	}
@@ -73,6 +79,9 @@ func Open(ctx context.Context, path string, log *slog.Logger) (_ *Store, err err
 	if s.read, err = db.Prepare(ctx, s.pool); err != nil {
 		return nil, err
 	}
+	if s.upkeep, err = s.startUpkeep(ctx); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -82,6 +91,9 @@ func Open(ctx context.Context, path string, log *slog.Logger) (_ *Store, err err
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		var errs []error
+		if s.upkeep != nil { // before the writer, which it uses
+			errs = append(errs, s.upkeep.close())
+		}
 		if s.writer != nil {
 			errs = append(errs, s.writer.close())
 		}
@@ -117,8 +129,25 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// write runs one unit of writing. Either all of it is durable or nothing is.
+// write runs one unit of writing for something that is there already. Either all of it
+// is durable or nothing is. When the disk is full it may use what is in reserve.
 func (s *Store) write(ctx context.Context, doing string, run unit) error {
+	err := s.writer.do(ctx, run)
+	if isFull(err) {
+		if rerr := s.reserve.release(); rerr != nil {
+			s.log.ErrorContext(ctx, "give the reserve free", "error", rerr)
+		}
+		err = s.writer.do(ctx, run)
+	}
+	return explain(doing, err)
+}
+
+// begin is write for something new, which a full disk refuses: the reserve is for what
+// is under way.
+func (s *Store) begin(ctx context.Context, doing string, run unit) error {
+	if err := s.Room(); err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
 	return explain(doing, s.writer.do(ctx, run))
 }
 

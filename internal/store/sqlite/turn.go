@@ -49,7 +49,7 @@ func (s *Store) OpenTurn(ctx context.Context, n store.NewTurn) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	return s.write(ctx, doing, func(ctx context.Context, q *db.Queries) error {
+	return s.begin(ctx, doing, func(ctx context.Context, q *db.Queries) error {
 		created := s.stamp(n.Turn.CreatedAt)
 		updated := created
 		if !n.Turn.UpdatedAt.IsZero() {

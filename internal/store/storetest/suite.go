@@ -37,6 +37,9 @@ type Store interface {
 	Unfinished(context.Context) ([]agent.TurnKey, error)
 	Expired(context.Context, time.Time) ([]agent.TurnKey, error)
 	Blob(context.Context, agent.OrgID, string) ([]byte, error)
+	EraseOrg(context.Context, agent.OrgID) (int, error)
+	EraseIdle(context.Context, time.Time, store.SessionKey, int) (int, store.SessionKey, error)
+	Room() error
 	Ping(context.Context) error
 	Close() error
 }
@@ -54,6 +57,7 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() Store)) {
 		{"Step", stepTests()},
 		{"Transcript", transcriptTests()},
 		{"Blob", blobTests()},
+		{"Erase", eraseTests()},
 		{"Concurrency", concurrencyTests()},
 	} {
 		t.Run(group.name, func(t *testing.T) {

@@ -87,6 +87,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.sessionsStmt, err = db.PrepareContext(ctx, sessions); err != nil {
 		return nil, fmt.Errorf("error preparing query Sessions: %w", err)
 	}
+	if q.sessionsAfterStmt, err = db.PrepareContext(ctx, sessionsAfter); err != nil {
+		return nil, fmt.Errorf("error preparing query SessionsAfter: %w", err)
+	}
+	if q.sessionsOfStmt, err = db.PrepareContext(ctx, sessionsOf); err != nil {
+		return nil, fmt.Errorf("error preparing query SessionsOf: %w", err)
+	}
 	if q.setLastResponseStmt, err = db.PrepareContext(ctx, setLastResponse); err != nil {
 		return nil, fmt.Errorf("error preparing query SetLastResponse: %w", err)
 	}
@@ -101,6 +107,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.stepsStmt, err = db.PrepareContext(ctx, steps); err != nil {
 		return nil, fmt.Errorf("error preparing query Steps: %w", err)
+	}
+	if q.stirredStmt, err = db.PrepareContext(ctx, stirred); err != nil {
+		return nil, fmt.Errorf("error preparing query Stirred: %w", err)
 	}
 	if q.transcriptStmt, err = db.PrepareContext(ctx, transcript); err != nil {
 		return nil, fmt.Errorf("error preparing query Transcript: %w", err)
@@ -227,6 +236,16 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing sessionsStmt: %w", cerr)
 		}
 	}
+	if q.sessionsAfterStmt != nil {
+		if cerr := q.sessionsAfterStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing sessionsAfterStmt: %w", cerr)
+		}
+	}
+	if q.sessionsOfStmt != nil {
+		if cerr := q.sessionsOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing sessionsOfStmt: %w", cerr)
+		}
+	}
 	if q.setLastResponseStmt != nil {
 		if cerr := q.setLastResponseStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setLastResponseStmt: %w", cerr)
@@ -250,6 +269,11 @@ func (q *Queries) Close() error {
 	if q.stepsStmt != nil {
 		if cerr := q.stepsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing stepsStmt: %w", cerr)
+		}
+	}
+	if q.stirredStmt != nil {
+		if cerr := q.stirredStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing stirredStmt: %w", cerr)
 		}
 	}
 	if q.transcriptStmt != nil {
@@ -337,11 +361,14 @@ type Queries struct {
 	positionStmt         *sql.Stmt
 	sessionStmt          *sql.Stmt
 	sessionsStmt         *sql.Stmt
+	sessionsAfterStmt    *sql.Stmt
+	sessionsOfStmt       *sql.Stmt
 	setLastResponseStmt  *sql.Stmt
 	setModeStmt          *sql.Stmt
 	setToolsStmt         *sql.Stmt
 	standingStmt         *sql.Stmt
 	stepsStmt            *sql.Stmt
+	stirredStmt          *sql.Stmt
 	transcriptStmt       *sql.Stmt
 	turnStmt             *sql.Stmt
 	turnBlobsStmt        *sql.Stmt
@@ -374,11 +401,14 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		positionStmt:         q.positionStmt,
 		sessionStmt:          q.sessionStmt,
 		sessionsStmt:         q.sessionsStmt,
+		sessionsAfterStmt:    q.sessionsAfterStmt,
+		sessionsOfStmt:       q.sessionsOfStmt,
 		setLastResponseStmt:  q.setLastResponseStmt,
 		setModeStmt:          q.setModeStmt,
 		setToolsStmt:         q.setToolsStmt,
 		standingStmt:         q.standingStmt,
 		stepsStmt:            q.stepsStmt,
+		stirredStmt:          q.stirredStmt,
 		transcriptStmt:       q.transcriptStmt,
 		turnStmt:             q.turnStmt,
 		turnBlobsStmt:        q.turnBlobsStmt,

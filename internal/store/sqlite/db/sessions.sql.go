@@ -232,6 +232,81 @@ func (q *Queries) Sessions(ctx context.Context, arg SessionsParams) ([]Session, 
 	return items, nil
 }
 
+const sessionsAfter = `-- name: SessionsAfter :many
+SELECT org, session_id, updated_at FROM sessions
+WHERE (org, session_id) > (?1, ?2)
+ORDER BY org, session_id
+LIMIT ?3
+`
+
+type SessionsAfterParams struct {
+	Org       agent.OrgID
+	SessionID agent.OrgID
+	Size      int64
+}
+
+type SessionsAfterRow struct {
+	Org       agent.OrgID
+	SessionID agent.SessionID
+	UpdatedAt int64
+}
+
+// The sessions of everybody, in the order of their keys.
+func (q *Queries) SessionsAfter(ctx context.Context, arg SessionsAfterParams) ([]SessionsAfterRow, error) {
+	rows, err := q.query(ctx, q.sessionsAfterStmt, sessionsAfter, arg.Org, arg.SessionID, arg.Size)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SessionsAfterRow
+	for rows.Next() {
+		var i SessionsAfterRow
+		if err := rows.Scan(&i.Org, &i.SessionID, &i.UpdatedAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const sessionsOf = `-- name: SessionsOf :many
+SELECT session_id FROM sessions WHERE org = ?1 LIMIT ?2
+`
+
+type SessionsOfParams struct {
+	Org  agent.OrgID
+	Size int64
+}
+
+func (q *Queries) SessionsOf(ctx context.Context, arg SessionsOfParams) ([]agent.SessionID, error) {
+	rows, err := q.query(ctx, q.sessionsOfStmt, sessionsOf, arg.Org, arg.Size)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []agent.SessionID
+	for rows.Next() {
+		var session_id agent.SessionID
+		if err := rows.Scan(&session_id); err != nil {
+			return nil, err
+		}
+		items = append(items, session_id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const setLastResponse = `-- name: SetLastResponse :exec
 UPDATE sessions SET last_response_id = ?1, updated_at = ?2
 WHERE org = ?3 AND session_id = ?4
@@ -369,4 +444,28 @@ func (q *Queries) Standing(ctx context.Context, arg StandingParams) (StandingRow
 		&i.Queued,
 	)
 	return i, err
+}
+
+const stirred = `-- name: Stirred :one
+SELECT count(*) FROM sessions AS s
+WHERE s.org = ?1 AND s.session_id = ?2 AND (s.updated_at >= ?3
+  OR EXISTS (SELECT 1 FROM turns AS a
+    WHERE a.org = s.org AND a.session_id = s.session_id AND a.state IN ('accepted', 'running', 'waiting'))
+  OR EXISTS (SELECT 1 FROM turns AS t
+    WHERE t.org = s.org AND t.session_id = s.session_id AND t.ordinal = s.turns AND t.updated_at >= ?3))
+`
+
+type StirredParams struct {
+	Org       agent.OrgID
+	SessionID agent.SessionID
+	Before    int64
+}
+
+// How often the session and its latest turn have moved since, and how many of its
+// turns are active: 0 when it is idle.
+func (q *Queries) Stirred(ctx context.Context, arg StirredParams) (int64, error) {
+	row := q.queryRow(ctx, q.stirredStmt, stirred, arg.Org, arg.SessionID, arg.Before)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }

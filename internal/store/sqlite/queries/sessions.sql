@@ -56,3 +56,23 @@ WHERE org = @org AND session_id = @session_id;
 
 -- name: DeleteSession :execrows
 DELETE FROM sessions WHERE org = @org AND session_id = @session_id;
+
+-- name: SessionsOf :many
+SELECT session_id FROM sessions WHERE org = @org LIMIT @size;
+
+-- The sessions of everybody, in the order of their keys.
+-- name: SessionsAfter :many
+SELECT org, session_id, updated_at FROM sessions
+WHERE (org, session_id) > (@org, @session_id)
+ORDER BY org, session_id
+LIMIT @size;
+
+-- How often the session and its latest turn have moved since, and how many of its
+-- turns are active: 0 when it is idle.
+-- name: Stirred :one
+SELECT count(*) FROM sessions AS s
+WHERE s.org = @org AND s.session_id = @session_id AND (s.updated_at >= @before
+  OR EXISTS (SELECT 1 FROM turns AS a
+    WHERE a.org = s.org AND a.session_id = s.session_id AND a.state IN ('accepted', 'running', 'waiting'))
+  OR EXISTS (SELECT 1 FROM turns AS t
+    WHERE t.org = s.org AND t.session_id = s.session_id AND t.ordinal = s.turns AND t.updated_at >= @before));

@@ -1,0 +1,39 @@
+package pipeline
+
+import (
+	"context"
+
+	"github.com/aptixhq/aptix/internal/agent"
+)
+
+// Erase erases a session of the caller's organisation with everything under it. A turn
+// of it that runs is broken off at once, its model call and its tool with it.
+func (p *Pipeline) Erase(ctx context.Context, by agent.Caller, id agent.SessionID) error {
+	unlock := p.sessionLocks.lock(by.Org, id)
+	defer unlock()
+	if err := p.Store.DeleteSession(ctx, by.Org, id); err != nil {
+		return err
+	}
+	// In this order: a turn that is broken off first would look for its journal.
+	for _, key := range p.runningIn(by.Org, id) {
+		p.interrupt(key)
+	}
+	return nil
+}
+
+// retentionBatch is how many sessions a sweep looks at.
+const retentionBatch = 500
+
+// retain erases sessions that nobody has used for the length of the retention. Each
+// sweep goes on where the one before has stopped.
+func (p *Pipeline) retain(ctx context.Context) error {
+	if p.Retention <= 0 {
+		return nil
+	}
+	erased, last, err := p.Store.EraseIdle(ctx, p.Now().Add(-p.Retention), p.retained, retentionBatch)
+	p.retained = last
+	if erased > 0 {
+		p.Log.Info("idle sessions erased", "sessions", erased, "retention", p.Retention)
+	}
+	return err
+}
