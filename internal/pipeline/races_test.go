@@ -454,3 +454,30 @@ func TestFollow_JoinsARunningTurnFromAnywhere(t *testing.T) {
 	close(release)
 	readers.Wait()
 }
+
+// The user switches by hand while a turn runs, and then the model does. The answer tells
+// the model's change as the history has it, also when it leads back to where the turn
+// began.
+func TestModeChange_AfterTheUsersOwn(t *testing.T) {
+	for to, want := range map[agent.ModeKey]*agent.ModeSwitch{
+		"general":            {PreviousMode: "ddr_authoring", Mode: "general", Reason: "r"},
+		"workflow_authoring": {PreviousMode: "ddr_authoring", Mode: "workflow_authoring", Reason: "r"},
+		// No change of the model's, but the turn learns of the user's.
+		"ddr_authoring": {PreviousMode: "general", Mode: "ddr_authoring", Reason: "r"},
+	} {
+		t.Run(string(to), func(t *testing.T) {
+			release := make(chan struct{})
+			r := newRig(t, withModel(t, llmtest.Reply{Block: release, Calls: []llmtest.Call{{ID: "c1", Name: tool.ChangeMode,
+				Arguments: `{"mode":"` + string(to) + `","branch":false,"reason":"r"}`}}}, llmtest.Reply{Text: "Done."}))
+			key := r.submit(userTurn("s1", "t1", "Change"))
+			if _, err := r.sessions.SetSessionMode(t.Context(), agent.ModeChange{Org: caller.Org, Session: "s1", Mode: "ddr_authoring", Reason: "by hand", Actor: agent.ActorUser}); err != nil {
+				t.Fatal(err)
+			}
+			close(release)
+			a := r.answer(r.await(key))
+			if diff := cmp.Diff(want, a.ModeChange); diff != "" || a.Mode != string(to) {
+				t.Errorf("the answer is in %s, with the change (-want +got):\n%s", a.Mode, diff)
+			}
+		})
+	}
+}

@@ -75,7 +75,7 @@ func (r *run) runServerTool(ctx context.Context, call agent.ToolCall) error {
 		r.finish(call, res, nil)
 		return nil
 	}
-	sw, err := r.modeChange(ctx, res)
+	sw, err := r.modeChange(ctx, call.ID, res)
 	if err != nil {
 		return err
 	}
@@ -118,9 +118,9 @@ func (r *run) execute(ctx context.Context, t tool.Tool, call agent.ToolCall) (re
 // modeChange reads a successful result of agent_change_mode and verifies that the
 // session holds the mode it names; the tool has written it, the loop does not write
 // again (AGN-011 §5.2, decision 11). It returns nil when the mode is the one the
-// request is in already. With several changes in a turn the last successful one
+// request is in already and the history has no entry of the call. With several changes in a turn the last successful one
 // wins, which the order of the calls gives by itself.
-func (r *run) modeChange(ctx context.Context, res agent.ToolResult) (*agent.ModeSwitch, error) {
+func (r *run) modeChange(ctx context.Context, call agent.CallID, res agent.ToolResult) (*agent.ModeSwitch, error) {
 	if r.modeCalls > 1 {
 		r.log.WarnContext(ctx, "the model changed the mode several times in one turn; the last successful change wins",
 			"turn", r.turn.Key.String(), "calls", r.modeCalls)
@@ -150,10 +150,18 @@ func (r *run) modeChange(ctx context.Context, res agent.ToolResult) (*agent.Mode
 		r.log.WarnContext(ctx, "the session does not hold the mode that the tool reports", "session", s.ID, "reported", payload.Mode, "mode", s.Mode)
 		return nil, nil
 	}
-	if payload.Mode == r.mode {
+	change, made, err := r.sessions.ModeChangeOf(ctx, r.turn.Key, call)
+	if err != nil {
+		return nil, fmt.Errorf("read mode change of call %s in turn %s: %w", call, r.turn.Key, err)
+	}
+	previous := r.mode
+	switch {
+	case made: // the user may have switched by hand since the turn began
+		previous = change.Previous
+	case payload.Mode == r.mode:
 		return nil, nil
 	}
-	return &agent.ModeSwitch{PreviousMode: r.mode, Mode: payload.Mode, Branch: payload.Branch, Reason: payload.Reason}, nil
+	return &agent.ModeSwitch{PreviousMode: previous, Mode: payload.Mode, Branch: payload.Branch, Reason: payload.Reason}, nil
 }
 
 func (r *run) toolNames() []string {

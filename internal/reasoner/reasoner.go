@@ -26,6 +26,8 @@ type Model interface {
 // Sessions reads the persisted session; the loop verifies a mode change with it.
 type Sessions interface {
 	Session(ctx context.Context, org agent.OrgID, id agent.SessionID) (agent.Session, error)
+	// ModeChangeOf returns the history's entry of a call, if it has one.
+	ModeChangeOf(ctx context.Context, k agent.TurnKey, call agent.CallID) (agent.ModeChange, bool, error)
 }
 
 // Journal is where a turn's steps go before they are acted on or shown.

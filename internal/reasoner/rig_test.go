@@ -145,6 +145,12 @@ func (s *sessions) Session(ctx context.Context, org agent.OrgID, id agent.Sessio
 	return agent.Session{Org: org, ID: id, Mode: s.mode}, s.fail
 }
 
+// ModeChangeOf finds nothing: here only the turn changes the mode, and what the history
+// would say is what the loop knows.
+func (s *sessions) ModeChangeOf(context.Context, agent.TurnKey, agent.CallID) (agent.ModeChange, bool, error) {
+	return agent.ModeChange{}, false, nil
+}
+
 // scripted is a server tool that does what it is told.
 type scripted struct {
 	name       string

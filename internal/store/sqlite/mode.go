@@ -76,6 +76,19 @@ func (s *Store) changeMode(ctx context.Context, q *db.Queries, ch agent.ModeChan
 	return sess, modeChange(row), true, err
 }
 
+// ModeChangeOf returns the change that a tool call of a turn made, and whether there
+// is one: a call for the mode that the session had already has made none.
+func (s *Store) ModeChangeOf(ctx context.Context, k agent.TurnKey, call agent.CallID) (agent.ModeChange, bool, error) {
+	row, err := s.read.ModeChangeByCall(ctx, db.ModeChangeByCallParams{Org: k.Org, SessionID: k.Session, TurnID: k.Turn, CallID: call})
+	if errors.Is(err, sql.ErrNoRows) {
+		return agent.ModeChange{}, false, nil
+	}
+	if err != nil {
+		return agent.ModeChange{}, false, explain(fmt.Sprintf("read the mode change of call %s of turn %s", call, k), err)
+	}
+	return modeChange(row), true, nil
+}
+
 const modeList = "mode-history"
 
 // ModeHistory returns a page of the session's mode changes, oldest first, and the

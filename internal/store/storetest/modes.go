@@ -15,6 +15,7 @@ func modeTests() []test {
 		{"EveryChangeHasARow", everyChange},
 		{"SameModeMakesNoRow", sameMode},
 		{"RepeatedCallIsAnsweredFromHistory", repeatedCall},
+		{"ChangeIsFoundByItsCall", changeOfCall},
 		{"HistoryIsOldestFirst", historyPages},
 	}
 }
@@ -41,6 +42,31 @@ func changeMode(t *testing.T, d *data) {
 	d.reopen(t)
 	same(t, "session", session(t, d, "s1"), sess)
 	same(t, "history", history(t, d, "s1"), []agent.ModeChange{want})
+}
+
+func changeOfCall(t *testing.T, d *data) {
+	create(t, d, newSession("s1"))
+	key := agent.TurnKey{Org: org, Session: "s1", Turn: "t1"}
+	for call, mode := range map[agent.CallID]agent.ModeKey{"call_1": "ddr_authoring", "call_2": "ddr_authoring"} {
+		ch := agent.ModeChange{Org: org, Session: "s1", Mode: mode, Reason: "r", At: at(1), Actor: agent.ActorModel, Turn: "t1", Call: call}
+		_, made, stands, err := d.ChangeMode(t.Context(), ch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The second of them asks for the mode that is there.
+		got, found, err := d.ModeChangeOf(t.Context(), key, call)
+		if err != nil || found != stands {
+			t.Fatalf("call %s: found %t, error %v; it made a change: %t", call, found, err, stands)
+		}
+		if stands {
+			same(t, "change", got, made)
+		}
+	}
+	for _, other := range []agent.TurnKey{{Org: "other", Session: "s1", Turn: "t1"}, {Org: org, Session: "s2", Turn: "t1"}, {Org: org, Session: "s1", Turn: "t2"}} {
+		if _, found, err := d.ModeChangeOf(t.Context(), other, "call_1"); found || err != nil {
+			t.Errorf("found in %s: %t, %v", other, found, err)
+		}
+	}
 }
 
 func everyChange(t *testing.T, d *data) {

@@ -27,6 +27,7 @@ type Store interface {
 	DeleteSession(context.Context, agent.OrgID, agent.SessionID) error
 	SetTools(context.Context, agent.OrgID, agent.SessionID, json.RawMessage) error
 	ChangeMode(context.Context, agent.ModeChange) (agent.Session, agent.ModeChange, bool, error)
+	ModeChangeOf(context.Context, agent.TurnKey, agent.CallID) (agent.ModeChange, bool, error)
 	ModeHistory(context.Context, agent.OrgID, agent.SessionID, store.Page) ([]agent.ModeChange, string, error)
 	OpenTurn(context.Context, store.NewTurn) error
 	Turn(context.Context, agent.TurnKey) (agent.Turn, error)
