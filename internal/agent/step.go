@@ -180,6 +180,7 @@ func (s Step) Events(k TurnKey) []Event {
 		add(Event{Type: EventModelRequest, Call: s.Asked.Call,
 			CanonicalSHA256: s.Asked.CanonicalSHA256, WireSHA256: s.Asked.WireSHA256})
 	case StepAnswered:
+		out = make([]Event, 0, len(s.Answered.Deltas))
 		for _, d := range s.Answered.Deltas {
 			add(Event{Type: EventTextDelta, Text: d})
 		}
@@ -197,6 +198,7 @@ func (s Step) Events(k TurnKey) []Event {
 	case StepResumed:
 		add(Event{Type: EventTurnResumed, ReplaceFrom: s.Resumed.ReplaceFrom})
 	case StepSettled:
+		out = make([]Event, 0, len(s.Settled.Partial)+1)
 		for _, d := range s.Settled.Partial {
 			add(Event{Type: EventTextDelta, Text: d})
 		}
