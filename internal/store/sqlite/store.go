@@ -105,7 +105,12 @@ func (s *Store) Close() error {
 		}
 		if s.writer != nil {
 			// Without readers nothing holds the log, so it can be emptied.
-			if _, err := s.writing.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
+			_, err := s.writing.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
+			switch {
+			case isFull(err):
+				// Then the log stays, and with it all that was written.
+				s.log.Warn("the log cannot be folded into the data file: the disk is full", "file", s.path)
+			case err != nil:
 				errs = append(errs, fmt.Errorf("checkpoint: %w", err))
 			}
 		}
