@@ -29,7 +29,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 		return nil, s.tooLarge(w)
 	}
 	rc := http.NewResponseController(w)
-	body, err := io.ReadAll(io.LimitReader(&pacedReader{rc: rc, r: r.Body, idle: s.bodyIdle, end: time.Now().Add(s.bodyTimeout)}, limit+1))
+	body, err := io.ReadAll(io.LimitReader(&pacedReader{rc: rc, r: r.Body, start: time.Now(), idle: s.bodyIdle, total: s.bodyTimeout}, limit+1))
 	switch {
 	case int64(len(body)) > limit:
 		return nil, s.tooLarge(w)
@@ -46,21 +46,28 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 }
 
 // pacedReader bounds every read of a body, and all of them together, so that a
-// sender who drips holds a connection for a bounded time only.
+// sender who stands still or drips holds a connection for a bounded time only.
 type pacedReader struct {
-	rc   *http.ResponseController
-	r    io.Reader
-	idle time.Duration
-	end  time.Time
+	rc          *http.ResponseController
+	r           io.Reader
+	start       time.Time
+	idle, total time.Duration
+	got         int64
 }
 
+// minPace is what a body must bring after the first idle time, in bytes a second.
+const minPace = 16 << 10
+
 func (p *pacedReader) Read(b []byte) (int, error) {
-	next := time.Now().Add(p.idle)
-	if p.end.Before(next) {
-		next = p.end
+	earned := p.idle + time.Duration(p.got)*(time.Second/minPace)
+	end := p.start.Add(min(earned, p.total))
+	if next := time.Now().Add(p.idle); next.Before(end) {
+		end = next
 	}
-	_ = p.rc.SetReadDeadline(next) // not every writer has a connection behind it
-	return p.r.Read(b)
+	_ = p.rc.SetReadDeadline(end) // not every writer has a connection behind it
+	n, err := p.r.Read(b)
+	p.got += int64(n)
+	return n, err
 }
 
 func (s *Server) tooLarge(w http.ResponseWriter) error {

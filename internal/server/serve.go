@@ -64,7 +64,7 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		// Also for a route that does not look at its body: net/http reads the rest
 		// of it after the handler.
-		_ = http.NewResponseController(w).SetReadDeadline(start.Add(s.bodyTimeout))
+		_ = http.NewResponseController(w).SetReadDeadline(start.Add(s.bodyIdle))
 	}
 
 	if err := s.dispatch(w, r); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -39,7 +40,7 @@ type Config struct {
 	// cut off; default 30 s.
 	WriteTimeout time.Duration
 	// BodyTimeout bounds the reading of a request body; default 30 s. A body that
-	// stands still is given up after a third of it.
+	// stands still, or only drips, is given up after a third of it.
 	BodyTimeout time.Duration
 }
 
@@ -115,9 +116,22 @@ func (s *Server) HTTPServer(addr string) *http.Server {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+		ConnContext:       boundSendBuffer,
 		// OPTIONS * is answered like every other path that does not exist.
 		DisableGeneralOptionsHandler: true,
 	}
+}
+
+// sendBuffer is how much of its answers the system keeps for a client that does not take
+// them, in bytes, of which Linux makes twice as many. Left to itself it keeps megabytes,
+// and it is late when we hear of a client that has stopped reading.
+const sendBuffer = 256 << 10
+
+func boundSendBuffer(ctx context.Context, c net.Conn) context.Context {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(sendBuffer) // a connection that refuses it works as well
+	}
+	return ctx
 }
 
 // Drain makes the server refuse new turns and report that it is not ready. What runs
