@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,10 +36,12 @@ type rig struct {
 	pipeline *pipeline.Pipeline
 	web      *http.Server
 	addr     string
+	stop     func()
 }
 
 // options is what a test may choose.
 type options struct {
+	path    string // the data file; default a new one
 	server  server.Config
 	journal func(pipeline.Store) pipeline.Store
 	wrap    func(http.Handler) http.Handler
@@ -54,7 +57,7 @@ func newRig(t testing.TB, o options, script ...llmtest.Reply) *rig {
 	}
 	log := slog.New(slog.DiscardHandler)
 	catalog := mode.Builtin()
-	store, err := sqlite.Open(context.Background(), filepath.Join(t.TempDir(), "aptix.db"), log)
+	store, err := sqlite.Open(context.Background(), cmp.Or(o.path, filepath.Join(t.TempDir(), "aptix.db")), log)
 	must(err)
 	late := &lateSessions{}
 	change, err := builtin.NewChangeMode(late, log)
@@ -96,7 +99,7 @@ func newRig(t testing.TB, o options, script ...llmtest.Reply) *rig {
 		defer close(served)
 		_ = r.web.Serve(listener)
 	}()
-	t.Cleanup(func() {
+	r.stop = sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
 		err := errors.Join(r.pipeline.Drain(ctx), r.web.Close())
@@ -105,6 +108,7 @@ func newRig(t testing.TB, o options, script ...llmtest.Reply) *rig {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(r.stop)
 	return r
 }
 

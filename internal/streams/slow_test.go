@@ -90,17 +90,24 @@ func TestSlow_ReadersAreCutAndComeBack(t *testing.T) {
 // nothing of it.
 func (r *rig) open(t *testing.T, id string) net.Conn {
 	t.Helper()
-	c, err := net.Dial("tcp", r.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	if err := c.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+	c := r.dial(t)
+	if err := c.(*net.TCPConn).SetReadBuffer(64 << 10); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.request(t, "POST", "/v1/agent/execute", execute, "X-Request-Id", id).Write(c); err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+// dial opens a connection for the length of the test.
+func (r *rig) dial(t *testing.T) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", r.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
