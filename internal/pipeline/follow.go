@@ -130,8 +130,9 @@ func (f *follower) rest(ctx context.Context) (leaves <-chan struct{}, err error)
 	return nil, nil
 }
 
-// projection is what the journal of a turn has for its readers, who share it.
+// projection is the journal of a turn and what it has for its readers, who share it.
 type projection struct {
+	steps  []agent.Step
 	events []agent.Event // dense, from sequence 1 on
 	over   bool          // the last of them ends a delivery that nothing followed yet
 	// resumed are the sequences of the turn.resumed that came over a model call.
@@ -139,7 +140,7 @@ type projection struct {
 }
 
 func project(key agent.TurnKey, steps []agent.Step) *projection {
-	p := &projection{}
+	p := &projection{steps: steps}
 	asked := false // a model call is open, of which text may have been shown
 	for _, s := range steps {
 		switch s.Kind {

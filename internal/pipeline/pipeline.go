@@ -166,9 +166,14 @@ func (p *Pipeline) Turn(ctx context.Context, key agent.TurnKey) (agent.Turn, err
 	return p.Store.Turn(ctx, key)
 }
 
-// Steps reads the journal of a turn.
+// Steps reads the journal of a turn, for reading only: those who ask at the same time
+// share it.
 func (p *Pipeline) Steps(ctx context.Context, key agent.TurnKey) ([]agent.Step, error) {
-	return p.Store.Steps(ctx, key)
+	shown, err := p.journalled(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return shown.steps, nil
 }
 
 // Turns pages through a session's turns, newest last.
