@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
@@ -57,30 +58,48 @@ func (p *Pipeline) sweep(ctx context.Context) error {
 		p.Log.Error("unfinished turns wait", "turns", len(unfinished), "error", room)
 		unfinished = nil
 	}
-	for _, key := range unfinished {
+	each(unfinished, func(key agent.TurnKey) {
 		if err := p.resume(ctx, key); err != nil {
 			p.Log.Error("resume turn", "turn", key.String(), "error", err)
 		}
-	}
+	})
 	idle, err := p.Store.IdleQueues(ctx)
 	if err != nil {
 		return err
 	}
-	for _, key := range idle {
+	each(idle, func(key agent.TurnKey) {
 		unlock := p.sessionLocks.lock(key.Org, key.Session)
+		defer unlock()
 		p.startNext(ctx, key.Org, key.Session)
-		unlock()
-	}
+	})
 	expired, err := p.Store.Expired(ctx, p.Now())
 	if err != nil {
 		return err
 	}
-	for _, key := range expired {
+	each(expired, func(key agent.TurnKey) {
 		if err := p.expire(ctx, key); err != nil {
 			p.Log.Error("expire turn", "turn", key.String(), "error", err)
 		}
-	}
+	})
 	return p.retain(ctx)
+}
+
+// atOnce is how many turns a sweep works on at the same time. Each costs a commit, and
+// commits that meet share the sync of the disk: a start does not wait for one per turn.
+const atOnce = 64
+
+// each calls do for all turns and returns when it is done with the last.
+func each(keys []agent.TurnKey, do func(agent.TurnKey)) {
+	var work sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
+	for _, key := range keys {
+		slots <- struct{}{}
+		work.Go(func() {
+			defer func() { <-slots }()
+			do(key)
+		})
+	}
+	work.Wait()
 }
 
 // resume takes a turn up from its journal, unless it runs here or is at rest.
