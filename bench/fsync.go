@@ -62,7 +62,8 @@ func traced(strace string, command func(r *rig, dir, model string) (*exec.Cmd, e
 		if err != nil {
 			return nil, err
 		}
-		args := []string{"-f", "-qq", "-e", "trace=fsync,fdatasync", "-o", filepath.Join(dir, traceFile)}
+		// With -D the server is our own child, and ends with us.
+		args := []string{"-D", "-f", "-qq", "-e", "trace=fsync,fdatasync", "-o", filepath.Join(dir, traceFile)}
 		under := exec.Command(strace, append(args, cmd.Args...)...)
 		under.Env = cmd.Env
 		return under, nil

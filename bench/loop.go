@@ -23,7 +23,7 @@ type loop struct {
 	name    string
 	clients int
 	tool    bool
-	servers []server
+	servers []server // Aptix last
 }
 
 func (l loop) takes(d time.Duration) time.Duration {
@@ -71,11 +71,7 @@ func (l loop) run(ctx context.Context, r *rig) ([]result, error) {
 			idle: s.idle.rss, peak: s.usage().peak,
 		}
 	}
-	if l.tool {
-		toolGoals(out)
-	} else {
-		l.goals(out)
-	}
+	l.compare(out)
 	return out, nil
 }
 
@@ -106,17 +102,22 @@ func (l loop) round(ctx context.Context, f *field, s *subject, d time.Duration) 
 	return share{load.Turns, load.Elapsed, after.cpu - before.cpu, selfAfter - self}, nil
 }
 
-// goals compares Aptix with the floors.
-func (l loop) goals(results []result) {
+// compare holds Aptix, the last of the results, to the floors.
+func (l loop) compare(results []result) {
 	base, one, grouped := of(results, direct()), of(results, single()), of(results, group())
 	for i := range results {
 		r := &results[i]
-		if r.server != base.server {
+		if base.p50 > 0 && r.server != base.server {
 			r.added = r.p50 - base.p50
 		}
 	}
 	ours := &results[len(results)-1]
+	if grouped.rate > 0 {
+		ours.notes = append(ours.notes, fmt.Sprintf("to the group floor: p50 %.3g×, CPU %.3g×, turns/s %.3g×", ratio(ours.p50, grouped.p50), ratio(ours.cpu, grouped.cpu), ours.rate/grouped.rate))
+	}
 	switch {
+	case l.tool:
+		ours.goals = append(ours.goals, goal{what: "p50 to the SQLite floor's", got: ratio(ours.p50, one.p50), want: 1.5, unit: "×"})
 	case l.clients == 1:
 		ours.goals = append(ours.goals,
 			goal{what: "added p50 to the SQLite floor's", got: ratio(ours.added, one.p50-base.p50), want: 1.15, unit: "×"},
@@ -125,11 +126,6 @@ func (l loop) goals(results []result) {
 	case l.clients >= 64 && grouped.rate > 0:
 		ours.goals = append(ours.goals, goal{what: "turns/s to the group floor's", got: ours.rate / grouped.rate, want: 0.6, unit: "×", atLeast: true})
 	}
-}
-
-func toolGoals(results []result) {
-	ours := &results[len(results)-1]
-	ours.goals = append(ours.goals, goal{what: "p50 to the SQLite floor's", got: ratio(ours.p50, of(results, single()).p50), want: 1.5, unit: "×"})
 }
 
 // stats returns what the model has seen.

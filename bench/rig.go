@@ -36,16 +36,16 @@ type rig struct {
 // run measures and prints.
 func run(ctx context.Context, o options, stdout, stderr io.Writer) (err error) {
 	var scenarios []scenario
-	allowed := 30 * time.Second // to build, and for a machine that does something else
+	allowed := 25 * time.Second // also to build
 	for name := range strings.SplitSeq(o.only, ",") {
 		s, err := parse(strings.TrimSpace(name))
 		if err != nil {
 			return err
 		}
 		scenarios = append(scenarios, s)
-		allowed += s.takes(o.time) * 3 / 2
+		allowed += s.takes(o.time) * 5 / 4
 	}
-	ctx, stop := context.WithTimeoutCause(ctx, allowed, fmt.Errorf("not done after %s, which is half as long again as it should take", allowed.Round(time.Second)))
+	ctx, stop := context.WithTimeoutCause(ctx, allowed, fmt.Errorf("not done after %s, a quarter more than it should take: the machine does too much else", allowed.Round(time.Second)))
 	defer stop()
 
 	r, err := newRig(ctx, o)
@@ -71,6 +71,9 @@ func run(ctx context.Context, o options, stdout, stderr io.Writer) (err error) {
 			break // what is there is shown
 		}
 		results = append(results, got...)
+	}
+	if len(results) == 0 {
+		return err
 	}
 	elapsed := time.Since(start)
 	say(stdout, "%s, %s/%s, %d processors, %s; a synced write of 4 KiB takes %s ms (p50); %s%s.\n", start.UTC().Format(time.DateOnly),

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -70,17 +71,28 @@ func TestClosed(t *testing.T) {
 }
 
 func TestClosed_EndsWithTheFirstFailure(t *testing.T) {
-	d := answering(t, drive.Floor(), 500, "boom")
+	var first atomic.Bool
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if first.CompareAndSwap(false, true) {
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = fmt.Fprint(w, "boom")
+			return
+		}
+		_, _ = fmt.Fprint(w, whole)
+	}))
+	t.Cleanup(srv.Close)
+	d := drive.New(drive.Config{URL: srv.URL, Protocol: drive.Floor(), AnswerBytes: 4})
+	t.Cleanup(d.Close)
 	if _, err := d.Closed(t.Context(), 3, time.Hour); err == nil || !strings.Contains(err.Error(), "boom") {
 		t.Errorf("got %v, want what the server said", err)
 	}
 }
 
 func TestClosed_EndsWithItsContext(t *testing.T) {
-	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer stop()
+	ctx, stop := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, stop)
 	d := answering(t, drive.Floor(), 200, whole)
-	if _, err := d.Closed(ctx, 2, time.Hour); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := d.Closed(ctx, 2, time.Hour); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
