@@ -28,7 +28,7 @@ func (g growth) run(ctx context.Context, r *rig) ([]result, error) {
 	}
 	defer f.close()
 	for _, s := range f.subjects { // warms up
-		if _, err := s.driver.Closed(ctx, 1, 300*time.Millisecond); err != nil {
+		if _, err := s.driver.Closed(ctx, 1, r.pause()); err != nil {
 			return nil, s.blame(err)
 		}
 	}

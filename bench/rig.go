@@ -33,6 +33,10 @@ type rig struct {
 	used  time.Duration // processor time of the processes that have ended
 }
 
+// pause is for what a server does before it is measured: after its start, and with its
+// first turns.
+func (r *rig) pause() time.Duration { return min(300*time.Millisecond, r.time) }
+
 // run measures and prints.
 func run(ctx context.Context, o options, stdout, stderr io.Writer) (err error) {
 	var scenarios []scenario

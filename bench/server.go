@@ -137,7 +137,7 @@ func (r *rig) open(ctx context.Context, m model, tool bool, servers ...server) (
 	}
 	// What a server does after its start is no part of its idle state.
 	select {
-	case <-time.After(300 * time.Millisecond):
+	case <-time.After(r.pause()):
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
