@@ -97,6 +97,7 @@ func TestFullDisk_TurnsEndAndNoneBegin(t *testing.T) {
 		func(r *rig) {
 			r.path = filepath.Join(smallDisk(t, 8), "aptix.db")
 			r.times.SweepEvery = 50 * time.Millisecond
+			r.times.Gather = -1 // else the first turn that meets the full disk has asked already
 		})
 	first := r.run(pipeline.Execution{UserTurn: userTurn("s1", "t1", "Hello")})
 	r.createWithTools("s2")

@@ -149,7 +149,7 @@ func (p *Pipeline) takes(key agent.TurnKey) error {
 		return agent.Errorf(agent.KindTurnInProgress,
 			"A turn %q of an erased session of this name is still stopping. Send the request again in a moment, or choose a fresh turnId.", key.Turn)
 	}
-	return nil
+	return p.Store.Room() // the model is not asked for what cannot be kept
 }
 
 func errBusy(active agent.TurnID) error {
