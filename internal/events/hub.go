@@ -46,6 +46,13 @@ func (h *Hub) Follow(k agent.TurnKey) (*Log, bool) {
 	return l, ok
 }
 
+// Forget lets nobody find the turn's Log any more: the journal has gone on without it.
+func (h *Hub) Forget(k agent.TurnKey) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.logs, k)
+}
+
 // retire forgets a closed Log in a moment.
 func (h *Hub) retire(l *Log) { time.AfterFunc(linger, func() { h.drop(l) }) }
 

@@ -306,6 +306,9 @@ func (p *Pipeline) endAtRest(ctx context.Context, t agent.Turn, state agent.Turn
 	if err := j.settle(ctx, agent.Settled{State: state, Fault: fault, Abandoned: reasoner.Abandon(steps)}, "", t.State); err != nil {
 		return err
 	}
+	// The log of the delivery at which the turn rested may still be found, and knows
+	// nothing of this end.
+	p.Hub.Forget(t.Key)
 	p.hasMoved(t.Key)
 	return nil
 }
