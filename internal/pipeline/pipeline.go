@@ -84,6 +84,8 @@ type Limits struct {
 	QueueLength int
 	// SettleTime bounds the commit that ends a turn; default 30 s.
 	SettleTime time.Duration
+	// CancelTime bounds how long a cancel waits for the turn's end; default 2 s.
+	CancelTime time.Duration
 	// Gather is how long a step that nobody has seen may wait for a commit that comes
 	// anyway; default 2 ms, negative is not at all. A model that takes longer finds the
 	// step committed while it was thinking; one that answers at once has its answer in
@@ -103,6 +105,7 @@ func (l Limits) withDefaults() Limits {
 	def(&l.WaitTime, 24*time.Hour)
 	def(&l.QueueTime, time.Hour)
 	def(&l.SettleTime, 30*time.Second)
+	def(&l.CancelTime, 2*time.Second)
 	if l.QueueLength <= 0 {
 		l.QueueLength = 16
 	}
@@ -260,11 +263,27 @@ func (p *Pipeline) errNotHere() error {
 	return e
 }
 
-// Cancel ends a turn in whatever state it is. A turn that is over stays as it is.
+// Cancel ends a turn in whatever state it is and returns when its end is durable: a
+// process that dies then does not take it back. A tool that does not let go is waited
+// for no longer than Limits.CancelTime (decision D45). A turn that is over stays as it is.
 func (p *Pipeline) Cancel(ctx context.Context, key agent.TurnKey) error {
 	unlock := p.sessionLocks.lock(key.Org, key.Session)
-	defer unlock()
-	return p.cancelLocked(ctx, key)
+	r := p.runningTurn(key)
+	err := p.cancelLocked(ctx, key)
+	unlock()
+	if err != nil || r == nil {
+		return err
+	}
+	limit := time.NewTimer(p.Limits.CancelTime)
+	defer limit.Stop()
+	select {
+	case <-r.done:
+		return r.err
+	case <-limit.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 func (p *Pipeline) cancelLocked(ctx context.Context, key agent.TurnKey) error {

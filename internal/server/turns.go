@@ -116,8 +116,8 @@ func (s *Server) getTurn(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, turnView(exchangeOf(r).id)(t))
 }
 
-// cancelTurn asks for the turn's end. It has been asked for when this answers, and
-// may not have come yet.
+// cancelTurn asks for the turn's end. It has come when this answers, unless a tool does
+// not let go of the turn: the state in the answer tells.
 func (s *Server) cancelTurn(w http.ResponseWriter, r *http.Request) error {
 	key, err := turnKey(r)
 	if err != nil {
