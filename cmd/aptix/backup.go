@@ -8,12 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/aptixhq/aptix/internal/config"
 	"github.com/aptixhq/aptix/internal/store/sqlite"
 )
 
 func newBackup() *cobra.Command {
-	var file string
+	var d dataFile
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
@@ -25,18 +24,15 @@ To restore it, stop the server, put the copy in the place of the data file, remo
 the -wal and -shm files beside that, and start the server again.`,
 		Args: takes(1, 1, "the name of the copy"),
 	}
-	f := cmd.Flags()
-	f.String("data", "", "folder of the data file (default ./aptix-data)")
-	f.StringVar(&file, "config", "", "configuration file (default "+config.DefaultFile+" if it is there)")
-	f.String("database", "", "path of the data file (default: in the data folder)")
-	f.BoolVar(&force, "force", false, "replace a file of that name")
+	d.flags(cmd)
+	cmd.Flags().BoolVar(&force, "force", false, "replace a file of that name")
 	cmd.RunE = stoppable(func(cmd *cobra.Command, args []string) error {
-		cfg, err := config.Load(config.Options{File: file, Flags: changedFlags(cmd)})
+		path, err := d.path(cmd)
 		if err != nil {
 			return err
 		}
 		began := time.Now()
-		size, err := sqlite.Backup(cmd.Context(), cfg.DatabasePath(), args[0], force)
+		size, err := sqlite.Backup(cmd.Context(), path, args[0], force)
 		if errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("%s is there already; choose another name, or replace it with --force", args[0])
 		}

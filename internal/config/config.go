@@ -65,6 +65,7 @@ type Config struct {
 	ModeChange ModeChange `koanf:"modeChange"`
 	OpenAI     OpenAI     `koanf:"openai"`
 	Limits     Limits     `koanf:"limits"`
+	Retention  Retention  `koanf:"retention"`
 	// AgentContexts say which models and boot prompts sessions may choose from; one
 	// named "default" when there are none.
 	AgentContexts []AgentContext `koanf:"agentContexts"`
@@ -116,6 +117,13 @@ type Limits struct {
 	OutputBytes int `koanf:"outputBytes"`
 }
 
+// Retention says how long things are kept.
+type Retention struct {
+	// Sessions is how long a session is kept after the last thing that happened in it;
+	// 0 is for ever.
+	Sessions time.Duration `koanf:"sessions"`
+}
+
 // AgentContext is a choice of conversation contexts (AGN-034 §2.1, AgentContextId).
 type AgentContext struct {
 	ID          string `koanf:"id"`
@@ -164,6 +172,7 @@ func defaults() map[string]any {
 			"turn": "10m", "waiting": "24h", "tool": "60s", "modelCalls": 32, "outputBytes": 32 << 20,
 			"modelAttempts": 3, "modelWait": "30s", "modelConcurrency": 10000, "toolCalls": 128,
 		},
+		"retention": map[string]any{"sessions": "0s"},
 	}
 }
 

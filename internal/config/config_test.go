@@ -71,7 +71,7 @@ func TestLoad_NothingConfigured(t *testing.T) {
 		"limits.modelCalls": "32 · default", "limits.outputBytes": "33554432 · default",
 		"limits.modelAttempts": "3 · default", "limits.modelWait": "30s · default",
 		"limits.modelConcurrency": "10000 · default", "limits.toolCalls": "128 · default",
-		"agentContexts": "default/default · default",
+		"retention.sessions": "for ever · default", "agentContexts": "default/default · default",
 	}
 	if diff := cmp.Diff(want, shown(must(t, c, err))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -181,11 +181,12 @@ func TestLoad_AllProblemsAtOnce(t *testing.T) {
 		"a name twice":  {file: "model: a\nmodel: b\n", want: []string{`aptix.yaml: yaml: unmarshal errors:` + "\n" + `  line 2: mapping key "model" already defined at line 1`}},
 		"not a mapping": {file: "- a\n", want: []string{"aptix.yaml: yaml: unmarshal errors:\n  line 1: cannot unmarshal !!seq into map[string]interface {}"}},
 		"values": {
-			file: "data: ''\nlimits: {turn: 0s, modelCalls: -1}\nmodeChange: {consent: required}\n",
+			file: "data: ''\nlimits: {turn: 0s, modelCalls: -1}\nretention: {sessions: -1h}\nmodeChange: {consent: required}\n",
 			env:  map[string]string{"APTIX_CONTINUITY": "sometimes", "APTIX_NATS": "nats://n1", "APTIX_PROVIDER": "other"},
 			want: []string{"data: want a folder", "nats: several nodes are not available yet; leave it out",
 				`provider: "other" is unknown; want demo or openai`, `continuity: "sometimes" is unknown; want auto, provider or replay`,
-				"modeChange.consent: required is not available yet; want prompt", "limits.turn: must be more than zero", "limits.modelCalls: must be more than zero"},
+				"modeChange.consent: required is not available yet; want prompt", "limits.turn: must be more than zero", "limits.modelCalls: must be more than zero",
+				"retention.sessions: must not be negative; 0 keeps them for ever"},
 		},
 		"consent": {env: map[string]string{"APTIX_MODE_CONSENT": "never"}, want: []string{`modeChange.consent: "never" is unknown; want prompt`}},
 		"postgres": {flags: map[string]string{"database": "postgres://u:p@h/d"},

@@ -96,7 +96,7 @@ func capabilitySettings() []setting {
 	return out
 }
 
-// limitSettings are the bounds of a turn, and the contexts after them.
+// limitSettings are the bounds of a turn, and the retention and the contexts after them.
 func limitSettings() []setting {
 	return []setting{
 		{key: "limits.turn", show: func(c Config) string { return c.Limits.Turn.String() }},
@@ -108,6 +108,12 @@ func limitSettings() []setting {
 		{key: "limits.modelConcurrency", show: func(c Config) string { return fmt.Sprint(c.Limits.ModelConcurrency) }},
 		{key: "limits.toolCalls", show: func(c Config) string { return fmt.Sprint(c.Limits.ToolCalls) }},
 		{key: "limits.outputBytes", show: func(c Config) string { return fmt.Sprint(c.Limits.OutputBytes) }},
+		{key: "retention.sessions", show: func(c Config) string {
+			if c.Retention.Sessions == 0 {
+				return "for ever"
+			}
+			return c.Retention.Sessions.String()
+		}},
 		{key: "agentContexts", show: func(c Config) string { return strings.Join(contextNames(c.AgentContexts), ", ") }},
 		{key: "defaultAgentContext", show: func(c Config) string { return c.DefaultAgentContext }},
 	}

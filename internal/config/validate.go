@@ -54,6 +54,9 @@ func (c Config) problems() Problems {
 		p = append(p, c.OpenAI.problems()...)
 	}
 	p = append(p, c.Limits.problems()...)
+	if c.Retention.Sessions < 0 {
+		add("retention.sessions: must not be negative; 0 keeps them for ever")
+	}
 	return append(p, c.contextProblems()...)
 }
 

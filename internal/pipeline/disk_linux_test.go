@@ -145,7 +145,14 @@ func TestFullDisk_TurnsEndAndNoneBegin(t *testing.T) {
 func TestFullDisk_LargerThanTheReserve(t *testing.T) {
 	release := make(chan struct{})
 	large := strings.Repeat("x", 3<<20)
-	r := newRig(t, withModel(t, llmtest.Reply{Text: large, Block: release}, llmtest.Reply{Text: "Short."}),
+	sweeps := make(chan struct{})
+	h := &hooks{swept: func() {
+		select {
+		case sweeps <- struct{}{}:
+		default:
+		}
+	}}
+	r := newRig(t, withHooks(h), withModel(t, llmtest.Reply{Text: large, Block: release}, llmtest.Reply{Text: "Short."}),
 		func(r *rig) {
 			r.path = filepath.Join(smallDisk(t, 8), "aptix.db")
 			r.times.SweepEvery = 20 * time.Millisecond
@@ -162,7 +169,9 @@ func TestFullDisk_LargerThanTheReserve(t *testing.T) {
 	if err != nil || turn.State.Terminal() {
 		t.Fatalf("turn %s (error %v), want one that is not over", turn.State, err)
 	}
-	time.Sleep(50 * r.times.SweepEvery)
+	for range 5 {
+		<-sweeps
+	}
 	if n := len(r.provider.Requests()); n != 1 {
 		t.Errorf("the model was asked %d times while there was no space, want 1", n)
 	}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/config"
+	"github.com/aptixhq/aptix/internal/store/sqlite"
+)
+
+// dataFile are the flags of a command that works on the data file itself.
+type dataFile struct{ file string }
+
+func (d *dataFile) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.String("data", "", "folder of the data file (default ./aptix-data)")
+	f.String("database", "", "path of the data file (default: in the data folder)")
+	f.StringVar(&d.file, "config", "", "configuration file (default "+config.DefaultFile+" if it is there)")
+}
+
+// path returns where the data file is.
+func (d *dataFile) path(cmd *cobra.Command) (string, error) {
+	cfg, err := config.Load(config.Options{File: d.file, Flags: changedFlags(cmd)})
+	if err != nil {
+		return "", err
+	}
+	return cfg.DatabasePath(), nil
+}
+
+func newErase() *cobra.Command {
+	var r remote
+	var d dataFile
+	var session, org string
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "erase",
+		Short: "Erase a session, or all of an organisation",
+		Long: `Erases a session with its turns, its history and the files that no other session uses;
+what runs of it is broken off. The server does it.
+
+With --org it erases every session of an organisation, in the data file itself: stop
+the server first.
+
+What is erased is overwritten, and the data file gets smaller. It cannot be undone.
+Copies that 'aptix backup' has made keep what they have.`,
+		Args: takes(0, 0, ""),
+	}
+	r.flags(cmd)
+	d.flags(cmd)
+	cmd.Flags().StringVar(&session, "session", "", "id of the session")
+	cmd.Flags().StringVar(&org, "org", "", "id of the organisation")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
+	cmd.RunE = stoppable(func(cmd *cobra.Command, _ []string) error {
+		switch {
+		case (session == "") == (org == ""):
+			return usageError{errors.New("name what to erase, with either --session or --org"), cmd.CommandPath()}
+		case !yes:
+			return usageError{errors.New("it cannot be undone; add --yes to do it"), cmd.CommandPath()}
+		case org != "":
+			return d.eraseOrg(cmd, org)
+		}
+		c, err := r.client(cmd)
+		if err != nil {
+			return err
+		}
+		if err := c.DeleteSession(cmd.Context(), session); err != nil {
+			return err
+		}
+		say(cmd.OutOrStdout(), "Session %s is erased.", session)
+		return nil
+	})
+	return cmd
+}
+
+func (d *dataFile) eraseOrg(cmd *cobra.Command, org string) (err error) {
+	path, err := d.path(cmd)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(path); err != nil {
+		return err // opening would make it
+	}
+	store, err := sqlite.Open(cmd.Context(), path, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	n, err := store.EraseOrg(cmd.Context(), agent.OrgID(org))
+	if err != nil {
+		return fmt.Errorf("%d sessions are erased; then: %w", n, err)
+	}
+	say(cmd.OutOrStdout(), "%d sessions of %s are erased.", n, org)
+	return nil
+}
