@@ -29,4 +29,6 @@ cover: ## what the tests execute, as a page: bin/cover.html
 torture: ## the model of the server over 100,000 commands; streams cut after every byte; thousands of killed processes, CYCLES at random times and HITS at every place
 	go test ./internal/pipeline -count=1 -timeout=1h -v -run 'TestModel$$' -rapid.checks=1700 -rapid.steps=60
 	go test ./internal/server -count=1 -timeout=1h -v -run TestStream_CutAfterEveryByte -cut.stride=1
+	APTIX_TORTURE=1 go test ./internal/store/sqlite -count=1 -timeout=1h -v -run FailingDisk
+	APTIX_TORTURE_STREAMS=1 go test ./internal/streams -count=1 -timeout=1h -v
 	go test ./internal/torture -count=1 -timeout=6h -v -torture.cycles=$(or $(CYCLES),2000) -torture.hits=$(or $(HITS),50)

@@ -34,7 +34,7 @@ func contentTurn(k agent.TurnKey, version int64, size int, known bool) store.New
 // The file holds a content once, however often requests repeat it.
 func TestCut_FileHoldsContentsOnce(t *testing.T) {
 	s := temporary(t)
-	const size = 1 << 20
+	const size = 256 << 10
 	n := contentTurn(key(1, 1), 0, size, true)
 	if err := s.OpenTurn(t.Context(), n); err != nil {
 		t.Fatal(err)

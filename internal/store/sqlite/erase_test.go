@@ -27,10 +27,10 @@ func onDisk(t testing.TB, s *Store) []byte {
 	return all
 }
 
-// eventually waits for something that is done by itself, within seconds.
+// eventually waits for something that is done by itself, normally within seconds.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for until := time.Now().Add(20 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); !done(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("%s did not happen", what)
 		}

@@ -42,11 +42,11 @@ func TestTurn_WritesTheSameInALongSession(t *testing.T) {
 	}
 	written(0, 10)
 	short := written(10, 30)
-	written(30, 480)
-	long := written(480, 500)
-	t.Logf("a turn writes %d bytes after 10 turns and %d after 480", short, long)
+	written(30, 230)
+	long := written(230, 250)
+	t.Logf("a turn writes %d bytes after 10 turns and %d after 230", short, long)
 	if long > short*12/10 {
-		t.Errorf("a turn writes %d bytes after 10 turns and %d after 480", short, long)
+		t.Errorf("a turn writes %d bytes after 10 turns and %d after 230", short, long)
 	}
 }
 
