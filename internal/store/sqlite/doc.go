@@ -13,7 +13,11 @@
 //
 // Readers never wait for the writer and see every write that has returned.
 //
-// One process at a time opens a file as its server. Package store says what the
+// Space: what is erased is overwritten, or given back to the system, by upkeep. When
+// the disk is full nothing new is taken (Room), what is under way uses space that was
+// set aside for it (reserve), and it is over by itself.
+//
+// One process at a time opens a file as its server; Backup copies it meanwhile. Package store says what the
 // methods mean that all keepers share, and storetest checks it.
 package sqlite
 

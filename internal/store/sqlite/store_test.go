@@ -201,6 +201,8 @@ func TestOpen_SetsWhatDurabilityNeeds(t *testing.T) {
 		{"query_only", "0", "1"},
 		{"trusted_schema", "0", "0"},
 		{"busy_timeout", "10000", "10000"},
+		{"secure_delete", "2", "2"}, // FAST
+		{"auto_vacuum", "2", "2"},   // INCREMENTAL
 	} {
 		var writing, reading string
 		if err := s.writing.QueryRowContext(t.Context(), "PRAGMA "+tt.pragma).Scan(&writing); err != nil {
