@@ -191,7 +191,7 @@ func failNth(t *testing.T, n int, fault int32) bool {
 		if sess, err := s.Session(t.Context(), "acme", "s1"); err == nil {
 			version = sess.Version
 		}
-		if _, _, err := s.OpenTurn(t.Context(), newTurn("s1", k.Turn, version)); err != nil {
+		if err := s.OpenTurn(t.Context(), newTurn("s1", k.Turn, version)); err != nil {
 			continue
 		}
 		steps[k] = 1
