@@ -37,8 +37,8 @@ func eraseSession(ctx context.Context, q *db.Queries, org agent.OrgID, id agent.
 }
 
 // EraseOrg erases every session of an organisation, one after the other, and returns
-// how many there were. When it is broken off those that are left stay whole; call it
-// again.
+// how many there were. When it has returned without an error nothing of them is in the
+// files. When it is broken off those that are left stay whole; call it again.
 func (s *Store) EraseOrg(ctx context.Context, org agent.OrgID) (int, error) {
 	const batch = 100
 	erased := 0
@@ -48,7 +48,7 @@ func (s *Store) EraseOrg(ctx context.Context, org agent.OrgID) (int, error) {
 			return erased, explain(fmt.Sprintf("erase organisation %s", org), err)
 		}
 		if len(ids) == 0 {
-			return erased, nil
+			return erased, s.upkeep.finish(ctx)
 		}
 		for _, id := range ids {
 			if err := s.DeleteSession(ctx, org, id); err != nil {

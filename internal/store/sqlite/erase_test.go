@@ -112,26 +112,60 @@ func TestErase_OldFileIsOverwritten(t *testing.T) {
 
 // A process that stopped before the file was made smaller leaves that to the next one.
 func TestErase_IsFinishedAtTheNextStart(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "aptix.db")
-	s := open(t, path)
+	s := temporary(t)
 	secretTurns(t, s, 1, 40, "the-secret")
 	if err := s.DeleteSession(t.Context(), "acme", "s1"); err != nil {
 		t.Fatal(err)
 	}
-	closeStore(t, s)
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s = open(t, path)
-	defer func() { closeStore(t, s) }()
-	eventually(t, "the file became smaller", func() bool {
-		now, err := os.Stat(path)
+	// What a process leaves that dies here.
+	path := filepath.Join(t.TempDir(), "aptix.db")
+	before := 0
+	for _, name := range []string{"", "-wal"} {
+		data, err := os.ReadFile(s.path + name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return now.Size() < info.Size()/2
-	})
+		before += len(data)
+		if err := os.WriteFile(path+name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := open(t, path)
+	defer func() { closeStore(t, next) }()
+	eventually(t, "the file became smaller", func() bool { return len(onDisk(t, next)) < before/4 })
+	if bytes.Contains(onDisk(t, next), []byte("the-secret")) {
+		t.Error("the word is still there")
+	}
+}
+
+// A store that closes, and an organisation that is erased, leave nothing to the next
+// start.
+func TestErase_IsFinishedBefore(t *testing.T) {
+	for name, erase := range map[string]func(*testing.T, *Store){
+		"closing": func(t *testing.T, s *Store) {
+			if err := s.DeleteSession(t.Context(), "acme", "s1"); err != nil {
+				t.Fatal(err)
+			}
+			closeStore(t, s)
+		},
+		"the organisation's end": func(t *testing.T, s *Store) {
+			if n, err := s.EraseOrg(t.Context(), "acme"); n != 1 || err != nil {
+				t.Fatal(n, err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := temporary(t)
+			secretTurns(t, s, 1, 10, "the-secret")
+			if !bytes.Contains(onDisk(t, s), []byte("the-secret")) {
+				t.Fatal("the word was never there")
+			}
+			erase(t, s)
+			if bytes.Contains(onDisk(t, s), []byte("the-secret")) {
+				t.Error("the word is still there")
+			}
+		})
+	}
 }
 
 // BenchmarkErase erases sessions of 500 turns: for that long other writers wait.

@@ -13,6 +13,9 @@ import (
 // upkeepEvery is how often is looked whether there is something to do.
 const upkeepEvery = time.Second
 
+// closeTime is how long a store that closes gives back what was erased, at most.
+const closeTime = 5 * time.Second
+
 // shrinkStep is how many pages are given back to the system in one transaction, for
 // which writers wait.
 const shrinkStep = 256
@@ -49,10 +52,35 @@ func (s *Store) startUpkeep(ctx context.Context) (*upkeep, error) {
 	return u, nil
 }
 
+// close ends the upkeep. What is still to be given back it tries for a moment, and
+// otherwise leaves to the next start.
 func (u *upkeep) close() error {
 	u.stop()
 	<-u.done
+	ctx, done := context.WithTimeout(context.Background(), closeTime)
+	defer done()
+	if err := u.finish(ctx); err != nil {
+		u.store.log.Info("what was erased is overwritten at the next start", "file", u.store.path, "error", err)
+	}
 	return u.conn.Close()
+}
+
+// finish gives back what there is at once, and waits until that is done. Others may be
+// in the way for moments, so it tries until its context ends.
+func (u *upkeep) finish(ctx context.Context) error {
+	for u.erase.Load() {
+		err := u.shrink(ctx)
+		if err == nil {
+			u.erase.Store(false)
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return explain("overwrite what was erased", err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return nil
 }
 
 // erased notes that there may be pages to give back.
