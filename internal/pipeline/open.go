@@ -355,6 +355,7 @@ func (p *Pipeline) Proceed(ctx context.Context, by agent.Caller, c Continuation)
 	}
 	sha := c.SHA256()
 	var calls []agent.ToolCall
+	var conflict error
 	for _, s := range steps {
 		switch s.Kind {
 		case agent.StepWaiting:
@@ -363,7 +364,14 @@ func (p *Pipeline) Proceed(ctx context.Context, by agent.Caller, c Continuation)
 			if s.Continued.SHA256 == sha {
 				return key, s.FirstEvent - 1, stream, nil
 			}
+			if where, same := contract.DifferingResults(s.Continued.Results, c.ToolContinuation); same {
+				conflict = agent.Errorf(agent.KindTurnConflict,
+					"Turn %q has taken other results for these calls already; they differ in: %s. Follow the turn, or send a new one.", key.Turn, strings.Join(where, ", "))
+			}
 		}
+	}
+	if conflict != nil {
+		return key, 0, stream, conflict
 	}
 	if t.State != agent.TurnWaiting {
 		return key, 0, stream, agent.Errorf(agent.KindTurnNotWaiting, "Turn %q is %s and waits for no tool results.", key.Turn, t.State)

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"runtime/debug"
 	"strings"
-	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/failpoint"
@@ -88,31 +86,6 @@ func (r *run) finish(call agent.ToolCall, res agent.ToolResult, sw *agent.ModeSw
 	defer failpoint.Hit(failpoint.AfterResult)
 	res.CallID, res.Name, res.By = call.ID, call.Name, agent.ByServer
 	r.hold(agent.Step{Kind: agent.StepToolFinished, ToolFinished: &agent.ToolFinished{Result: res, ModeSwitch: sw, Refused: r.refuses(call, res)}})
-}
-
-// execute runs one tool within its deadline. Whatever goes wrong in it, a panic
-// too, becomes a result.
-func (r *run) execute(ctx context.Context, t tool.Tool, call agent.ToolCall) (res agent.ToolResult) {
-	ctx, cancel := context.WithTimeout(ctx, r.limits.ToolTime)
-	defer cancel()
-	defer func() {
-		if p := recover(); p != nil {
-			r.log.ErrorContext(ctx, "tool panicked", "tool", call.Name, "turn", r.turn.Key.String(), "panic", p, "stack", string(debug.Stack()))
-			res = agent.ToolResult{Code: agent.OutcomeError, Err: fmt.Sprintf("The tool %s failed inside.", call.Name)}
-		}
-	}()
-	out, err := t.Execute(ctx, &tool.ExecutionContext{
-		Caller: r.turn.Caller, Session: r.turn.Key.Session, Turn: r.turn.Key.Turn, Call: call.ID,
-	}, call.Arguments)
-	switch {
-	case err != nil && ctx.Err() == context.DeadlineExceeded:
-		return agent.ToolResult{Code: agent.OutcomeError, Err: fmt.Sprintf("The tool %s did not finish within %s.", call.Name, r.limits.ToolTime.Round(time.Millisecond))}
-	case err != nil:
-		return agent.ToolResult{Code: agent.OutcomeError, Err: err.Error()}
-	case len(out) > r.limits.ToolResultBytes:
-		return agent.ToolResult{Code: agent.OutcomeError, Err: fmt.Sprintf("The result of %s has %d bytes, more than the %d that fit. Ask for less.", call.Name, len(out), r.limits.ToolResultBytes)}
-	}
-	return agent.ToolResult{Code: agent.OutcomeOK, Result: out}
 }
 
 // modeChange reads a successful result of agent_change_mode and verifies that the

@@ -62,6 +62,9 @@ type Limits struct {
 	ModelCalls int
 	// ToolTime bounds one server tool call; default 60 s.
 	ToolTime time.Duration
+	// ToolGrace is how long a tool may go on when its time is up or its turn was broken
+	// off; then it is left behind. Default 2 s.
+	ToolGrace time.Duration
 	// ToolResultBytes bounds one result as the model sees it; default 1 MiB.
 	ToolResultBytes int
 	// ToolCalls bounds what one response may call; default 128.
@@ -76,6 +79,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.ToolTime <= 0 {
 		l.ToolTime = time.Minute
+	}
+	if l.ToolGrace <= 0 {
+		l.ToolGrace = 2 * time.Second
 	}
 	if l.ToolResultBytes <= 0 {
 		l.ToolResultBytes = 1 << 20
