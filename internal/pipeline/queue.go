@@ -62,7 +62,7 @@ func (p *Pipeline) startNext(ctx context.Context, org agent.OrgID, id agent.Sess
 			return
 		case errors.Is(err, store.ErrVersion):
 			continue // its mode or its tools were changed just now
-		case errors.Is(err, errUnbuildable):
+		case errors.Is(err, errUnbuildable), agent.KindOf(err) == agent.KindTurnExpired:
 			fault := agent.FaultOf(err)
 			p.Log.Error("queued turn cannot start", "turn", t.Key.String(), "error", err)
 			if err := p.endAtRest(ctx, t, agent.TurnFailed, &fault); err != nil {
@@ -92,6 +92,9 @@ func (p *Pipeline) startQueued(ctx context.Context, t agent.Turn) error {
 	}
 	if at.Session == nil || at.Active != "" {
 		return errSessionBusy
+	}
+	if !t.Deadline.After(p.Now()) {
+		return errExpired(t) // the turn before it may have ended late, or in an outage
 	}
 	steps, err := p.Store.Steps(ctx, t.Key)
 	if err != nil {

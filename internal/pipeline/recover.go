@@ -152,6 +152,15 @@ func (p *Pipeline) resume(ctx context.Context, key agent.TurnKey) error {
 	return nil
 }
 
+// errExpired says what a turn that is not running waited for in vain.
+func errExpired(t agent.Turn) error {
+	what := "tool results that did not come"
+	if t.Queued {
+		what = "the turns of its session before it"
+	}
+	return agent.Errorf(agent.KindTurnExpired, "The turn waited until %s for %s.", t.Deadline.UTC().Format(time.RFC3339), what)
+}
+
 // expire fails a turn that waited too long, for its client or for its session.
 func (p *Pipeline) expire(ctx context.Context, key agent.TurnKey) error {
 	unlock := p.sessionLocks.lock(key.Org, key.Session)
@@ -160,11 +169,7 @@ func (p *Pipeline) expire(ctx context.Context, key agent.TurnKey) error {
 	if err != nil || t.State != agent.TurnWaiting && !t.Queued || t.Deadline.After(p.Now()) {
 		return err
 	}
-	what := "tool results that did not come"
-	if t.Queued {
-		what = "the turns of its session before it"
-	}
-	fault := agent.Errorf(agent.KindTurnExpired, "The turn waited until %s for %s.", t.Deadline.UTC().Format(time.RFC3339), what).Fault
+	fault := agent.FaultOf(errExpired(t))
 	if err := p.endAtRest(ctx, t, agent.TurnFailed, &fault); err != nil {
 		return err
 	}
