@@ -79,7 +79,7 @@ func newTurn(session agent.SessionID, turn agent.TurnID, version int64) store.Ne
 // execute changes the file behind the store's back.
 func execute(t testing.TB, s *Store, statement string) {
 	t.Helper()
-	if _, err := s.writing.ExecContext(t.Context(), statement); err != nil {
+	if _, err := s.writer.conn.ExecContext(t.Context(), statement); err != nil {
 		t.Fatalf("%s: %v", statement, err)
 	}
 }
@@ -205,7 +205,7 @@ func TestOpen_SetsWhatDurabilityNeeds(t *testing.T) {
 		{"auto_vacuum", "2", "2"},   // INCREMENTAL
 	} {
 		var writing, reading string
-		if err := s.writing.QueryRowContext(t.Context(), "PRAGMA "+tt.pragma).Scan(&writing); err != nil {
+		if err := s.writer.conn.QueryRowContext(t.Context(), "PRAGMA "+tt.pragma).Scan(&writing); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.pool.QueryRowContext(t.Context(), "PRAGMA "+tt.pragma).Scan(&reading); err != nil {
@@ -250,7 +250,7 @@ func TestSchema_OneActiveTurnPerSession(t *testing.T) {
 	if err := s.OpenTurn(t.Context(), newTurn("s1", "t1", 0)); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.writing.ExecContext(t.Context(), `INSERT INTO turns SELECT org, session_id, 't2', 2, user_id, 'waiting', request,
+	_, err := s.writer.conn.ExecContext(t.Context(), `INSERT INTO turns SELECT org, session_id, 't2', 2, user_id, 'waiting', request,
 		body_sha256, mode, tools, stream, response, fault, continuation_sha256, deadline, created_at, updated_at, 0 FROM turns`)
 	if err == nil || !strings.Contains(err.Error(), "UNIQUE") {
 		t.Errorf("got %v, want a broken unique rule", err)

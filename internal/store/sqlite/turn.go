@@ -16,7 +16,14 @@ import (
 
 // Standing returns what a turn with this key meets when it is opened.
 func (s *Store) Standing(ctx context.Context, k agent.TurnKey) (store.Standing, error) {
-	row, err := s.read.Standing(ctx, db.StandingParams{Org: k.Org, SessionID: k.Session, TurnID: k.Turn})
+	// It is short, and a context that can end would cost more than it does.
+	ctx = context.WithoutCancel(ctx)
+	where := db.StandingParams{Org: k.Org, SessionID: k.Session, TurnID: k.Turn}
+	var row db.StandingRow
+	var err error
+	if !s.writer.read(func(q *db.Queries) { row, err = q.Standing(ctx, where) }) {
+		row, err = s.read.Standing(ctx, where)
+	}
 	if errors.Is(err, sql.ErrNoRows) {
 		return store.Standing{}, nil
 	}
@@ -60,6 +67,9 @@ func (s *Store) OpenTurn(ctx context.Context, n store.NewTurn) error {
 			return err
 		}
 		if err := q.InsertTurn(ctx, insertTurn(n.Turn, fault, ordinal, created, updated)); err != nil {
+			if isRepeated(err) {
+				return store.ErrExists
+			}
 			return err
 		}
 		if err := insertBlobs(ctx, q, k, n.Blobs, created); err != nil {
@@ -73,29 +83,49 @@ func (s *Store) OpenTurn(ctx context.Context, n store.NewTurn) error {
 // gives the turn its ordinal.
 func (s *Store) admit(ctx context.Context, q *db.Queries, n store.NewTurn, updated int64) (ordinal int64, err error) {
 	k := n.Turn.Key
+	version := n.SessionVersion
+	if version == 0 {
+		// A new session; what is in the way of it is found below.
+		if n.Session == nil {
+			return 0, s.refusal(ctx, q, n)
+		}
+		if err := s.insertSession(ctx, q, *n.Session); errors.Is(err, store.ErrExists) {
+			return 0, s.refusal(ctx, q, n)
+		} else if err != nil {
+			return 0, err
+		}
+		version = 1
+	}
+	queues := int64(0)
+	if n.Turn.Queued {
+		queues = 1
+	}
+	ordinal, err = q.Admit(ctx, db.AdmitParams{Org: k.Org, SessionID: k.Session, Version: version, Queues: queues,
+		SolutionContext: n.SolutionContext, LastResponseID: n.LastResponseID, UpdatedAt: updated})
+	if errors.Is(err, sql.ErrNoRows) {
+		err = s.refusal(ctx, q, n)
+	}
+	return ordinal, err
+}
+
+// refusal says why a turn is not admitted.
+func (s *Store) refusal(ctx context.Context, q *db.Queries, n store.NewTurn) error {
+	k := n.Turn.Key
 	at, err := q.Admission(ctx, db.AdmissionParams{Org: k.Org, SessionID: k.Session, TurnID: k.Turn})
 	switch {
 	case errors.Is(err, sql.ErrNoRows) && n.SessionVersion != 0:
-		return 0, fmt.Errorf("%w: it was erased", store.ErrVersion)
-	case errors.Is(err, sql.ErrNoRows) && n.Session == nil:
-		return 0, noSession(k.Session)
+		return fmt.Errorf("%w: it was erased", store.ErrVersion)
 	case errors.Is(err, sql.ErrNoRows):
-		err = s.insertSession(ctx, q, *n.Session)
+		return noSession(k.Session)
 	case err != nil:
+		return err
 	case at.Known:
 		// A repeated turn is told first: to it, the active turn may be itself.
-		err = store.ErrExists
+		return store.ErrExists
 	case !n.Turn.Queued && (at.Active != "" || at.Awaited):
-		err = &store.ActiveError{Turn: agent.TurnID(at.Active)}
-	case at.Version != n.SessionVersion:
-		err = fmt.Errorf("%w: it is at version %d, not %d", store.ErrVersion, at.Version, n.SessionVersion)
+		return &store.ActiveError{Turn: agent.TurnID(at.Active)}
 	}
-	if err != nil {
-		return 0, err
-	}
-	ordinal = at.Turns + 1
-	return ordinal, q.CountTurn(ctx, db.CountTurnParams{Org: k.Org, SessionID: k.Session, Turns: ordinal,
-		SolutionContext: n.SolutionContext, LastResponseID: n.LastResponseID, UpdatedAt: updated})
+	return fmt.Errorf("%w: it is at version %d, not %d", store.ErrVersion, at.Version, n.SessionVersion)
 }
 
 // Turn returns a turn.

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/aptixhq/aptix/internal/store/sqlite/db"
 )
@@ -13,39 +15,72 @@ import (
 // waits for the others.
 const maxGroup = 64
 
-var errClosed = errors.New("the store is closed")
+var (
+	errClosed   = errors.New("the store is closed")
+	errPanicked = errors.New("another write of the same moment broke off")
+)
 
 // unit is one unit of writing: all of it becomes durable or nothing. It may be run
 // twice, so it leaves nothing outside the database but its results, which the
 // second run replaces.
 type unit func(ctx context.Context, q *db.Queries) error
 
-// writer runs units one after the other on the one connection that can write.
-// Units that wait at the same moment share a transaction, in which each has a
-// savepoint: the price of a commit is the sync of the disk, and it is the same for
-// one as for many.
+// writer runs units one after the other on the one connection that can write. A caller
+// that finds it free writes by itself, so that no goroutine has to be woken for it.
+// Those that come meanwhile wait, and then share a transaction, in which each has a
+// savepoint: the price of a commit is the sync of the disk, and it is the same for one
+// as for many. The first of them writes for all.
 type writer struct {
-	conn *sql.DB
-	q    *db.Queries
-	jobs chan job      // unbuffered: a caller that was not taken yet can still give up
-	quit chan struct{} // closed by close
-	done chan struct{} // closed when loop has returned
+	conn *sql.Conn
+	q    *db.Queries // prepared on conn
+	tx   control
+
+	mu     sync.Mutex // guards what follows
+	busy   bool       // somebody writes
+	queue  []*job     // those that wait, in their order
+	closed bool
+	free   chan struct{} // closed when closed and nobody writes
+}
+
+// control are the statements around those of the units. They are plain statements: the
+// transactions of database/sql cost a goroutine each.
+type control struct {
+	begin, commit, rollback *sql.Stmt
+	savepoint, back, keep   *sql.Stmt
 }
 
 type job struct {
-	ctx    context.Context
-	run    unit
-	result chan error // has room for one
+	ctx context.Context
+	run unit
+	err error // what came of it, once it is done
+
+	turn chan bool // told once: true when it is done, false when its caller is to write
 }
 
-func newWriter(ctx context.Context, conn *sql.DB) (*writer, error) {
-	q, err := db.Prepare(ctx, conn)
-	if err != nil {
+func newWriter(ctx context.Context, pool *sql.DB) (_ *writer, err error) {
+	w := &writer{free: make(chan struct{})}
+	if w.conn, err = pool.Conn(ctx); err != nil {
 		return nil, err
 	}
-	w := &writer{conn: conn, q: q, jobs: make(chan job), quit: make(chan struct{}), done: make(chan struct{})}
-	go w.loop()
-	return w, nil
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.conn.Close())
+		}
+	}()
+	for _, c := range []struct {
+		stmt **sql.Stmt
+		sql  string
+	}{
+		// A transaction that begins as a reader cannot always become a writer.
+		{&w.tx.begin, "BEGIN IMMEDIATE"}, {&w.tx.commit, "COMMIT"}, {&w.tx.rollback, "ROLLBACK"},
+		{&w.tx.savepoint, "SAVEPOINT unit"}, {&w.tx.back, "ROLLBACK TO unit"}, {&w.tx.keep, "RELEASE unit"},
+	} {
+		if *c.stmt, err = w.conn.PrepareContext(ctx, c.sql); err != nil {
+			return nil, err
+		}
+	}
+	w.q, err = db.Prepare(ctx, w.conn)
+	return w, err
 }
 
 // do runs a unit. Its error is the unit's own, or that of the file. The context
@@ -55,109 +90,186 @@ func (w *writer) do(ctx context.Context, run unit) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	j := job{ctx: context.WithoutCancel(ctx), run: run, result: make(chan error, 1)}
+	j := &job{ctx: context.WithoutCancel(ctx), run: run}
+	wait, err := w.enter(j)
+	switch {
+	case err != nil:
+		return err
+	case !wait:
+		w.write(j)
+		return j.err
+	}
 	select {
-	case w.jobs <- j:
-		return <-j.result
+	case done := <-j.turn:
+		if !done {
+			w.write(j)
+		}
+		return j.err
 	case <-ctx.Done():
+	}
+	if w.leave(j) {
 		return ctx.Err()
-	case <-w.quit:
-		return errClosed
 	}
+	if done := <-j.turn; !done {
+		w.write(j)
+	}
+	return j.err
 }
 
-// close stops the loop and returns when it has stopped.
-func (w *writer) close() error {
-	close(w.quit)
-	<-w.done
-	return w.q.Close()
+// read runs a query on the connection that writes, if nobody else uses it, and reports
+// whether it did. What was just written is at hand there, while a reader would have to
+// read it anew.
+func (w *writer) read(query func(q *db.Queries)) bool {
+	w.mu.Lock()
+	if w.busy || w.closed {
+		w.mu.Unlock()
+		return false
+	}
+	w.busy = true
+	w.mu.Unlock()
+	defer w.next()
+	query(w.q)
+	return true
 }
 
-func (w *writer) loop() {
-	defer close(w.done)
-	for {
-		select {
-		case j := <-w.jobs:
-			w.commit(w.gather(j))
-		case <-w.quit:
-			return
-		}
+// enter takes a job in. When it need not wait its caller is the one that writes.
+func (w *writer) enter(j *job) (wait bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.closed:
+		return false, errClosed
+	case w.busy:
+		j.turn = make(chan bool, 1)
+		w.queue = append(w.queue, j)
+		return true, nil
 	}
+	w.busy = true
+	return false, nil
 }
 
-// gather adds the jobs that wait at this moment to the first.
-func (w *writer) gather(first job) []job {
-	group := []job{first}
-	for len(group) < maxGroup {
-		select {
-		case j := <-w.jobs:
-			group = append(group, j)
-		default:
-			return group
-		}
+// leave takes a job back, unless somebody has begun with it.
+func (w *writer) leave(j *job) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := slices.Index(w.queue, j)
+	if i < 0 {
+		return false
 	}
-	return group
+	w.queue = slices.Delete(w.queue, i, i+1)
+	return true
 }
 
-func (w *writer) commit(group []job) {
-	if len(group) > 1 {
-		if results, err := w.together(group); err == nil {
-			for i, j := range group {
-				j.result <- results[i]
-			}
-			return
-		}
-		// The file refused the group, perhaps because of one of them. Nothing was
-		// written, so each gets a transaction of its own.
-	}
+// write runs a job together with those that wait at this moment, and makes the next one
+// write.
+func (w *writer) write(j *job) {
+	w.mu.Lock()
+	n := min(len(w.queue), maxGroup-1)
+	group := append([]*job{j}, w.queue[:n]...)
+	w.queue = slices.Delete(w.queue, 0, n)
+	w.mu.Unlock()
 	for _, j := range group {
-		j.result <- w.alone(j)
+		j.err = errPanicked
+	}
+	defer func() { // also when a unit panics, whose caller may go on
+		w.next() // before the others are told: the disk waits for no one
+		for _, other := range group[1:] {
+			other.turn <- true
+		}
+	}()
+	w.commit(group)
+}
+
+// next makes the first of those that wait write.
+func (w *writer) next() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.queue) > 0 {
+		first := w.queue[0]
+		w.queue = slices.Delete(w.queue, 0, 1)
+		first.turn <- false
+		return
+	}
+	w.busy = false
+	if w.closed {
+		close(w.free)
 	}
 }
 
-// together runs the group in one transaction and returns the result of each. An
-// error says that none was written.
-func (w *writer) together(group []job) ([]error, error) {
-	ctx := context.Background()
-	tx, err := w.conn.BeginTx(ctx, nil)
-	if err != nil {
-		return nil, err
+// close refuses the jobs that wait and returns when the one under way is done.
+func (w *writer) close() error {
+	w.mu.Lock()
+	w.closed = true
+	for _, j := range w.queue {
+		j.err = errClosed
+		j.turn <- true
 	}
-	defer tx.Rollback() // after a commit it does nothing
-	q := w.q.WithTx(tx)
-	results := make([]error, len(group))
-	for i, j := range group {
-		if _, err := tx.ExecContext(ctx, "SAVEPOINT unit"); err != nil {
-			return nil, err
-		}
-		if results[i] = j.run(j.ctx, q); results[i] != nil {
-			// This fails when SQLite has rolled back the whole transaction by
-			// itself, as it does when the disk is full.
-			if _, err := tx.ExecContext(ctx, "ROLLBACK TO unit"); err != nil {
-				return nil, err
+	w.queue = nil
+	busy := w.busy
+	w.mu.Unlock()
+	if busy {
+		<-w.free
+	}
+	// The statements are those of the connection and end with it.
+	return w.conn.Close()
+}
+
+// commit runs a group. Each of its jobs has its error then.
+func (w *writer) commit(group []*job) {
+	if len(group) > 1 && w.together(group) == nil {
+		return
+	}
+	// One alone; or the file refused the group, perhaps because of one of them. Then
+	// nothing was written, and each gets a transaction of its own.
+	for _, j := range group {
+		j.err = w.transact(func() error { return j.run(j.ctx, w.q) })
+	}
+}
+
+// together runs the group in one transaction, in which each fails alone. An error says
+// that none was written.
+func (w *writer) together(group []*job) error {
+	ctx := context.Background()
+	return w.transact(func() error {
+		for _, j := range group {
+			if _, err := w.tx.savepoint.ExecContext(ctx); err != nil {
+				return err
+			}
+			if j.err = j.run(j.ctx, w.q); j.err != nil {
+				// This fails when SQLite has rolled back the whole transaction by
+				// itself, as it does when the disk is full.
+				if _, err := w.tx.back.ExecContext(ctx); err != nil {
+					return err
+				}
+			}
+			if _, err := w.tx.keep.ExecContext(ctx); err != nil {
+				return err
 			}
 		}
-		if _, err := tx.ExecContext(ctx, "RELEASE unit"); err != nil {
-			return nil, err
-		}
-	}
-	if err := tx.Commit(); err != nil {
-		return nil, err
-	}
-	return results, nil
+		return nil
+	})
 }
 
-func (w *writer) alone(j job) error {
-	tx, err := w.conn.BeginTx(j.ctx, nil)
-	if err != nil {
+// transact runs one transaction, which is rolled back when its content fails or panics,
+// or when it cannot be committed.
+func (w *writer) transact(run func() error) error {
+	ctx := context.Background()
+	if _, err := w.tx.begin.ExecContext(ctx); err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
-	defer tx.Rollback() // after a commit it does nothing
-	if err := j.run(j.ctx, w.q.WithTx(tx)); err != nil {
+	committed := false
+	defer func() {
+		if !committed {
+			// This fails when SQLite has done it by itself.
+			_, _ = w.tx.rollback.ExecContext(ctx)
+		}
+	}()
+	if err := run(); err != nil {
 		return err
 	}
-	if err := tx.Commit(); err != nil {
+	if _, err := w.tx.commit.ExecContext(ctx); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
+	committed = true
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/store"
@@ -113,10 +114,10 @@ func member(i int) agent.SessionID { return agent.SessionID(fmt.Sprint("member",
 
 // group makes jobs that insert a session each, except that those of fail return
 // its error after they have inserted theirs.
-func group(s *Store, n int, fail map[int]error) []job {
-	var jobs []job
+func group(s *Store, n int, fail map[int]error) []*job {
+	var jobs []*job
 	for i := range n {
-		jobs = append(jobs, job{ctx: context.Background(), result: make(chan error, 1), run: func(ctx context.Context, q *db.Queries) error {
+		jobs = append(jobs, &job{ctx: context.Background(), run: func(ctx context.Context, q *db.Queries) error {
 			if err := s.insertSession(ctx, q, newSession(member(i))); err != nil {
 				return err
 			}
@@ -129,13 +130,13 @@ func group(s *Store, n int, fail map[int]error) []job {
 func TestWriter_UnitsOfAGroupFailAlone(t *testing.T) {
 	s := temporary(t)
 	broken := errors.New("broken")
-	results, err := s.writer.together(group(s, 5, map[int]error{1: broken, 4: broken}))
-	if err != nil {
+	jobs := group(s, 5, map[int]error{1: broken, 4: broken})
+	if err := s.writer.together(jobs); err != nil {
 		t.Fatal(err)
 	}
-	for i, got := range results {
-		if want := i == 1 || i == 4; errors.Is(got, broken) != want || hasSession(t, s, member(i)) == want {
-			t.Errorf("unit %d: got %v", i, got)
+	for i, j := range jobs {
+		if want := i == 1 || i == 4; errors.Is(j.err, broken) != want || hasSession(t, s, member(i)) == want {
+			t.Errorf("unit %d: got %v", i, j.err)
 		}
 	}
 }
@@ -154,8 +155,8 @@ func TestWriter_UnitsOfABrokenGroupRunAgain(t *testing.T) {
 	}
 	s.writer.commit(jobs)
 	for i, j := range jobs {
-		if err := <-j.result; (err != nil) != (i == 1) {
-			t.Errorf("unit %d: got %v", i, err)
+		if (j.err != nil) != (i == 1) {
+			t.Errorf("unit %d: got %v", i, j.err)
 		}
 		if got := hasSession(t, s, member(i)); got != (i != 1) {
 			t.Errorf("unit %d: session stored %v", i, got)
@@ -163,6 +164,44 @@ func TestWriter_UnitsOfABrokenGroupRunAgain(t *testing.T) {
 	}
 	if runs != 2 {
 		t.Errorf("the unit ran %d times, want once in the group and once alone", runs)
+	}
+}
+
+// A unit that panics is rolled back, and what comes after it is not held up.
+func TestWriter_GoesOnAfterAPanic(t *testing.T) {
+	s := temporary(t)
+	release := occupy(t, s)
+	panicked := make(chan any)
+	go func() {
+		defer func() { panicked <- recover() }()
+		_ = s.write(t.Context(), "panic", func(ctx context.Context, q *db.Queries) error {
+			if err := s.insertSession(ctx, q, newSession("s1")); err != nil {
+				return err
+			}
+			panic("inside")
+		})
+	}()
+	for waiting := false; !waiting; time.Sleep(time.Millisecond) {
+		s.writer.mu.Lock()
+		waiting = len(s.writer.queue) == 1
+		s.writer.mu.Unlock()
+	}
+	joined := make(chan error)
+	go func() { joined <- s.CreateSession(t.Context(), newSession("s2")) }()
+	if err := release(); err != nil {
+		t.Error(err)
+	}
+	if got := <-panicked; got != "inside" {
+		t.Errorf("recovered %v", got)
+	}
+	if err := <-joined; err != nil && !errors.Is(err, errPanicked) {
+		t.Errorf("the write beside it: %v", err)
+	}
+	if err := s.CreateSession(t.Context(), newSession("s3")); err != nil {
+		t.Errorf("the write after it: %v", err)
+	}
+	if hasSession(t, s, "s1") || !hasSession(t, s, "s3") {
+		t.Error("the file does not hold what it should")
 	}
 }
 
@@ -174,7 +213,7 @@ func TestWriter_FullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	var pages int
-	if err := s.writing.QueryRowContext(t.Context(), "PRAGMA page_count").Scan(&pages); err != nil {
+	if err := s.writer.conn.QueryRowContext(t.Context(), "PRAGMA page_count").Scan(&pages); err != nil {
 		t.Fatal(err)
 	}
 	execute(t, s, fmt.Sprintf("PRAGMA max_page_count = %d", pages+2))
@@ -198,10 +237,10 @@ func TestWriter_FullDisk(t *testing.T) {
 		return insertBlobs(ctx, q, k, []agent.Blob{{SHA256: "h", Data: settled.Response}}, 1)
 	}
 	s.writer.commit(jobs)
-	if err := explain("", <-jobs[0].result); agent.KindOf(err) != agent.KindStorageFull {
+	if err := explain("", jobs[0].err); agent.KindOf(err) != agent.KindStorageFull {
 		t.Errorf("got %v, want storage_full", err)
 	}
-	if err := <-jobs[1].result; err != nil {
+	if err := jobs[1].err; err != nil {
 		t.Errorf("the other unit of the group: %v", err)
 	}
 

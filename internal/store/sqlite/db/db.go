@@ -27,11 +27,11 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.admissionStmt, err = db.PrepareContext(ctx, admission); err != nil {
 		return nil, fmt.Errorf("error preparing query Admission: %w", err)
 	}
+	if q.admitStmt, err = db.PrepareContext(ctx, admit); err != nil {
+		return nil, fmt.Errorf("error preparing query Admit: %w", err)
+	}
 	if q.blobStmt, err = db.PrepareContext(ctx, blob); err != nil {
 		return nil, fmt.Errorf("error preparing query Blob: %w", err)
-	}
-	if q.countTurnStmt, err = db.PrepareContext(ctx, countTurn); err != nil {
-		return nil, fmt.Errorf("error preparing query CountTurn: %w", err)
 	}
 	if q.deleteOwnBlobsStmt, err = db.PrepareContext(ctx, deleteOwnBlobs); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteOwnBlobs: %w", err)
@@ -136,14 +136,14 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing admissionStmt: %w", cerr)
 		}
 	}
+	if q.admitStmt != nil {
+		if cerr := q.admitStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing admitStmt: %w", cerr)
+		}
+	}
 	if q.blobStmt != nil {
 		if cerr := q.blobStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing blobStmt: %w", cerr)
-		}
-	}
-	if q.countTurnStmt != nil {
-		if cerr := q.countTurnStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing countTurnStmt: %w", cerr)
 		}
 	}
 	if q.deleteOwnBlobsStmt != nil {
@@ -341,8 +341,8 @@ type Queries struct {
 	db                   DBTX
 	tx                   *sql.Tx
 	admissionStmt        *sql.Stmt
+	admitStmt            *sql.Stmt
 	blobStmt             *sql.Stmt
-	countTurnStmt        *sql.Stmt
 	deleteOwnBlobsStmt   *sql.Stmt
 	deleteSessionStmt    *sql.Stmt
 	expiredStmt          *sql.Stmt
@@ -381,8 +381,8 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		db:                   tx,
 		tx:                   tx,
 		admissionStmt:        q.admissionStmt,
+		admitStmt:            q.admitStmt,
 		blobStmt:             q.blobStmt,
-		countTurnStmt:        q.countTurnStmt,
 		deleteOwnBlobsStmt:   q.deleteOwnBlobsStmt,
 		deleteSessionStmt:    q.deleteSessionStmt,
 		expiredStmt:          q.expiredStmt,

@@ -12,7 +12,7 @@ import (
 )
 
 const admission = `-- name: Admission :one
-SELECT s.version, s.turns,
+SELECT s.version,
   EXISTS (SELECT 1 FROM turns AS t
     WHERE t.org = s.org AND t.session_id = s.session_id AND t.turn_id = ?1) AS known,
   CAST(coalesce((SELECT a.turn_id FROM turns AS a
@@ -30,7 +30,6 @@ type AdmissionParams struct {
 
 type AdmissionRow struct {
 	Version int64
-	Turns   int64
 	Known   bool
 	Active  string
 	Awaited bool
@@ -42,7 +41,6 @@ func (q *Queries) Admission(ctx context.Context, arg AdmissionParams) (Admission
 	var i AdmissionRow
 	err := row.Scan(
 		&i.Version,
-		&i.Turns,
 		&i.Known,
 		&i.Active,
 		&i.Awaited,
@@ -50,31 +48,42 @@ func (q *Queries) Admission(ctx context.Context, arg AdmissionParams) (Admission
 	return i, err
 }
 
-const countTurn = `-- name: CountTurn :exec
-UPDATE sessions SET turns = ?1, solution_context = coalesce(?2, solution_context),
-  last_response_id = coalesce(?3, last_response_id), updated_at = ?4
-WHERE org = ?5 AND session_id = ?6
+const admit = `-- name: Admit :one
+UPDATE sessions SET turns = turns + 1, solution_context = coalesce(?1, solution_context),
+  last_response_id = coalesce(?2, last_response_id), updated_at = ?3
+WHERE sessions.org = ?4 AND sessions.session_id = ?5 AND sessions.version = ?6
+  AND (CAST(?7 AS INTEGER) OR NOT EXISTS (SELECT 1 FROM turns AS a
+    WHERE a.org = sessions.org AND a.session_id = sessions.session_id AND a.state IN ('accepted', 'running', 'waiting') AND a.queued = 0)
+  AND NOT EXISTS (SELECT 1 FROM turns AS w
+    WHERE w.org = sessions.org AND w.session_id = sessions.session_id AND w.queued = 1))
+RETURNING turns
 `
 
-type CountTurnParams struct {
-	Turns           int64
+type AdmitParams struct {
 	SolutionContext *string
 	LastResponseID  *string
 	UpdatedAt       int64
 	Org             agent.OrgID
 	SessionID       agent.SessionID
+	Version         int64
+	Queues          int64
 }
 
-func (q *Queries) CountTurn(ctx context.Context, arg CountTurnParams) error {
-	_, err := q.exec(ctx, q.countTurnStmt, countTurn,
-		arg.Turns,
+// Counts a turn that is admitted, and no other: the session is as the turn expects it,
+// and free unless the turn queues. Why one is not Admission tells.
+func (q *Queries) Admit(ctx context.Context, arg AdmitParams) (int64, error) {
+	row := q.queryRow(ctx, q.admitStmt, admit,
 		arg.SolutionContext,
 		arg.LastResponseID,
 		arg.UpdatedAt,
 		arg.Org,
 		arg.SessionID,
+		arg.Version,
+		arg.Queues,
 	)
-	return err
+	var turns int64
+	err := row.Scan(&turns)
+	return turns, err
 }
 
 const deleteSession = `-- name: DeleteSession :execrows

@@ -25,7 +25,7 @@ RETURNING *;
 
 -- What a new turn meets: the session, itself and the active turn, each if it is there.
 -- name: Admission :one
-SELECT s.version, s.turns,
+SELECT s.version,
   EXISTS (SELECT 1 FROM turns AS t
     WHERE t.org = s.org AND t.session_id = s.session_id AND t.turn_id = @turn_id) AS known,
   CAST(coalesce((SELECT a.turn_id FROM turns AS a
@@ -45,10 +45,17 @@ SELECT sqlc.embed(s),
     WHERE w.org = s.org AND w.session_id = s.session_id AND w.queued = 1) AS queued
 FROM sessions AS s WHERE s.org = @org AND s.session_id = @session_id;
 
--- name: CountTurn :exec
-UPDATE sessions SET turns = @turns, solution_context = coalesce(sqlc.narg('solution_context'), solution_context),
+-- Counts a turn that is admitted, and no other: the session is as the turn expects it,
+-- and free unless the turn queues. Why one is not Admission tells.
+-- name: Admit :one
+UPDATE sessions SET turns = turns + 1, solution_context = coalesce(sqlc.narg('solution_context'), solution_context),
   last_response_id = coalesce(sqlc.narg('last_response_id'), last_response_id), updated_at = @updated_at
-WHERE org = @org AND session_id = @session_id;
+WHERE sessions.org = @org AND sessions.session_id = @session_id AND sessions.version = @version
+  AND (CAST(@queues AS INTEGER) OR NOT EXISTS (SELECT 1 FROM turns AS a
+    WHERE a.org = sessions.org AND a.session_id = sessions.session_id AND a.state IN ('accepted', 'running', 'waiting') AND a.queued = 0)
+  AND NOT EXISTS (SELECT 1 FROM turns AS w
+    WHERE w.org = sessions.org AND w.session_id = sessions.session_id AND w.queued = 1))
+RETURNING turns;
 
 -- name: SetLastResponse :exec
 UPDATE sessions SET last_response_id = @last_response_id, updated_at = @updated_at
