@@ -8,13 +8,21 @@ import (
 	"time"
 )
 
-// The room that the garbage collector leaves above what is in use: as much again, as
-// always in Go, until that is roomAtMost; from there on roomAtMost, or leastPercent
-// of what is in use if that is more. A small server saves collections, a large one
-// memory: ten thousand open streams would else cost twice what they hold.
+// The room that the garbage collector leaves above what is in use, in bytes, or
+// leastPercent of what is in use if that is more. Go itself leaves as much again as is in
+// use. A small server would then collect every few turns, which costs a tenth of its
+// time; and ten thousand open streams would cost twice what they hold.
 const (
-	roomAtMost   = 16 << 20
+	room         = 16 << 20
 	leastPercent = 25
+	mostPercent  = 1000
+)
+
+// A server that has allocated less than idleBytes in each of so many looks is idle: it
+// gives the memory back that it does not use.
+const (
+	idleBytes = 256 << 10
+	idleLooks = 10
 )
 
 // collectorPeriod is how often the collector's aim is checked.
@@ -31,6 +39,7 @@ func tuneCollector(ctx context.Context) {
 	ticker := time.NewTicker(collectorPeriod)
 	defer ticker.Stop()
 	now := 100
+	idle := idleSince{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -38,33 +47,52 @@ func tuneCollector(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
+		used, allocated := inUse()
 		// A change stops the world for a moment; small ones are not worth it.
-		if want := collectorPercent(inUse()); want > now+now/8 || want < now-now/8 || want == 100 && now != 100 {
+		if want := collectorPercent(used); want > now+now/8 || want < now-now/8 {
 			debug.SetGCPercent(want)
 			now = want
+		}
+		if idle.begins(allocated) {
+			debug.FreeOSMemory()
 		}
 	}
 }
 
-// inUse returns the bytes on which the collector's percentage is reckoned: what the last
-// collection found in use, and the stacks.
-func inUse() uint64 {
-	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}}
-	metrics.Read(samples)
-	n := uint64(0)
-	for _, s := range samples {
-		if s.Value.Kind() == metrics.KindUint64 {
-			n += s.Value.Uint64()
-		}
+// idleSince counts looks at a server that does nothing.
+type idleSince struct {
+	allocated uint64 // at the last look
+	looks     int
+}
+
+// begins reports, once, that the server has become idle. It is told what was allocated
+// since the start.
+func (i *idleSince) begins(allocated uint64) bool {
+	if allocated-i.allocated >= idleBytes {
+		i.looks = 0
+	} else {
+		i.looks++
 	}
-	return n
+	i.allocated = allocated
+	return i.looks == idleLooks
+}
+
+// inUse returns the bytes on which the collector's percentage is reckoned, what the last
+// collection found in use and the stacks, and those that were allocated since the start.
+func inUse() (used, allocated uint64) {
+	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(samples)
+	value := func(i int) uint64 {
+		if samples[i].Value.Kind() != metrics.KindUint64 {
+			return 0
+		}
+		return samples[i].Value.Uint64()
+	}
+	return value(0) + value(1), value(2)
 }
 
 // collectorPercent is the percentage of what is in use that may become garbage before
 // it is collected.
 func collectorPercent(inUse uint64) int {
-	if inUse <= roomAtMost {
-		return 100
-	}
-	return max(leastPercent, int(100*roomAtMost/inUse))
+	return min(max(leastPercent, int(100*room/max(inUse, 1))), mostPercent)
 }

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"testing"
 	"time"
 )
@@ -13,10 +14,29 @@ func TestCollectorPercent_SmallServersSaveTimeLargeOnesMemory(t *testing.T) {
 	for _, tt := range []struct {
 		inUse uint64
 		want  int
-	}{{0, 100}, {8 << 20, 100}, {16 << 20, 100}, {32 << 20, 50}, {64 << 20, 25}, {8 << 30, 25}} {
+	}{{0, 1000}, {1 << 20, 1000}, {4 << 20, 400}, {16 << 20, 100}, {32 << 20, 50}, {64 << 20, 25}, {8 << 30, 25}} {
 		if got := collectorPercent(tt.inUse); got != tt.want {
 			t.Errorf("%d bytes in use: got %d %%, want %d %%", tt.inUse, got, tt.want)
 		}
+	}
+}
+
+// A server that stops working gives its memory back once, and again after it has worked.
+func TestIdleSince(t *testing.T) {
+	const work = 1 << 20
+	var i idleSince
+	allocated, at := uint64(0), []int{}
+	for look := range 60 {
+		if look < 5 || look == 30 {
+			allocated += work
+		}
+		allocated += 1000 // there is always something
+		if i.begins(allocated) {
+			at = append(at, look)
+		}
+	}
+	if want := []int{14, 40}; !slices.Equal(at, want) {
+		t.Errorf("memory is given back at looks %v, want %v", at, want)
 	}
 }
 
