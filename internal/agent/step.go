@@ -165,9 +165,15 @@ func (s Step) EventCount() int {
 // Events returns what the step shows to readers, numbered from FirstEvent. A step
 // may show nothing.
 func (s Step) Events(k TurnKey) []Event {
-	out := make([]Event, 0, s.EventCount())
+	return s.AppendEvents(make([]Event, 0, s.EventCount()), k)
+}
+
+// AppendEvents appends the step's events, as Events returns them.
+func (s Step) AppendEvents(out []Event, k TurnKey) []Event {
+	next := s.FirstEvent
 	add := func(e Event) {
-		e.Sequence = s.FirstEvent + int64(len(out))
+		e.Sequence = next
+		next++
 		e.SessionID, e.TurnID = k.Session, k.Turn
 		out = append(out, e)
 	}
@@ -180,7 +186,6 @@ func (s Step) Events(k TurnKey) []Event {
 		add(Event{Type: EventModelRequest, Call: s.Asked.Call,
 			CanonicalSHA256: s.Asked.CanonicalSHA256, WireSHA256: s.Asked.WireSHA256})
 	case StepAnswered:
-		out = make([]Event, 0, len(s.Answered.Deltas))
 		for _, d := range s.Answered.Deltas {
 			add(Event{Type: EventTextDelta, Text: d})
 		}
@@ -198,7 +203,6 @@ func (s Step) Events(k TurnKey) []Event {
 	case StepResumed:
 		add(Event{Type: EventTurnResumed, ReplaceFrom: s.Resumed.ReplaceFrom})
 	case StepSettled:
-		out = make([]Event, 0, len(s.Settled.Partial)+1)
 		for _, d := range s.Settled.Partial {
 			add(Event{Type: EventTextDelta, Text: d})
 		}

@@ -136,6 +136,7 @@ type LogReader struct {
 	log      *Log
 	position int64
 	ready    []agent.Event
+	batch    *[maxReady]agent.Event // what ready is part of, when it is large
 }
 
 // maxReady is how many events a reader takes out of the Log at once, fewReady for how
@@ -145,21 +146,39 @@ const (
 	fewReady = 4
 )
 
+var batches = sync.Pool{New: func() any { return new([maxReady]agent.Event) }}
+
+// makeRoom makes room for n events in ready, which is empty.
+func (r *LogReader) makeRoom(n int) {
+	switch {
+	case n <= cap(r.ready):
+	case n <= fewReady:
+		r.ready = make([]agent.Event, 0, fewReady)
+	default:
+		r.batch = batches.Get().(*[maxReady]agent.Event)
+		r.ready = r.batch[:0]
+	}
+}
+
 // Next implements Reader.
 func (r *LogReader) Next(context.Context) ([]agent.Event, <-chan struct{}, error) {
+	clear(r.ready)
 	r.ready = r.ready[:0]
 	l := r.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	end := int64(len(l.entries))
 	if r.position < end {
+		r.makeRoom(int(min(end-r.position, maxReady)))
 		for ; r.position < end && len(r.ready) < maxReady; r.position++ {
 			r.ready = append(r.ready, l.event(r.position))
 		}
 		return r.ready, nil, nil
 	}
-	if cap(r.ready) > fewReady {
-		r.ready = nil // it may wait long, and has no use for a large buffer meanwhile
+	if r.batch != nil {
+		// It may wait long, and has no use for a large buffer meanwhile.
+		batches.Put(r.batch)
+		r.batch, r.ready = nil, nil
 	}
 	if l.closed {
 		return nil, nil, io.EOF

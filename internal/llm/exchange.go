@@ -175,6 +175,7 @@ func (x *exchange) readDocument(yield func(Event, error) bool) {
 
 func (x *exchange) readStream(yield func(Event, error) bool) {
 	events := newSSEReader(x.w, int(min(x.c.maxBytes, maxEvent)))
+	defer events.close()
 	r := reducer{c: x.c}
 	for {
 		e, err := events.next()

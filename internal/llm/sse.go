@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"sync"
 )
 
 // errEventTooLarge tells that one event is longer than the reader takes.
@@ -23,7 +24,10 @@ type sseReader struct {
 	max int
 
 	buf     []byte
-	unread  []byte // the part of buf that is not read yet
+	small   []byte  // buf, unless that is large
+	large   *[]byte // buf, when it is one of largeBuffers
+	filled  int     // how much the last fill read
+	unread  []byte  // the part of buf that is not read yet
 	line    []byte // a line that spans several fills of buf
 	data    []byte
 	name    []byte
@@ -32,25 +36,44 @@ type sseReader struct {
 	begun   bool
 }
 
+// newSSEReader returns a reader that wants to be closed.
 func newSSEReader(r io.Reader, maxEvent int) *sseReader {
-	return &sseReader{r: r, max: maxEvent, buf: make([]byte, minBuffer)}
+	small := make([]byte, smallBuffer)
+	return &sseReader{r: r, max: maxEvent, buf: small, small: small}
 }
 
-// The reader's buffer is small at first, since most of a stream's life is waiting for a
-// few bytes, and grows when reading fills it.
+// The reader's buffer is small, since most of a stream's life is waiting for a few
+// bytes. While more comes at a time it borrows a large one.
 const (
-	minBuffer = 1 << 10
-	maxBuffer = 16 << 10
+	smallBuffer = 1 << 10
+	largeBuffer = 16 << 10
 )
+
+var largeBuffers = sync.Pool{New: func() any {
+	b := make([]byte, largeBuffer)
+	return &b
+}}
 
 // fill reads into the buffer, of which all has been used.
 func (s *sseReader) fill() (n int, err error) {
-	n, err = s.r.Read(s.buf)
-	s.unread = s.buf[:n]
-	if n == len(s.buf) && n < maxBuffer {
-		s.buf = make([]byte, 4*n)
+	switch {
+	case s.large == nil && s.filled == smallBuffer:
+		s.large = largeBuffers.Get().(*[]byte)
+		s.buf = *s.large
+	case s.large != nil && s.filled < smallBuffer:
+		s.close()
 	}
-	return n, err
+	s.filled, err = s.r.Read(s.buf)
+	s.unread = s.buf[:s.filled]
+	return s.filled, err
+}
+
+// close gives the buffer back. What next has returned remains valid.
+func (s *sseReader) close() {
+	if s.large != nil {
+		largeBuffers.Put(s.large)
+	}
+	s.large, s.buf, s.unread = nil, s.small, nil
 }
 
 // next returns the next event, io.EOF after the last one.

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ type plainEvent struct{ Name, Data string }
 // readAll copies every event out: the reader lends its data only.
 func readAll(r io.Reader, maxEvent int) ([]plainEvent, error) {
 	s := newSSEReader(r, maxEvent)
+	defer s.close()
 	var out []plainEvent
 	for {
 		e, err := s.next()
@@ -143,4 +145,41 @@ func FuzzReducer(f *testing.F) {
 			}
 		}
 	})
+}
+
+// chunks reads in pieces of the given sizes, in turn.
+type chunks struct {
+	r     io.Reader
+	sizes []int
+	n     int
+}
+
+func (c *chunks) Read(p []byte) (int, error) {
+	size := c.sizes[c.n%len(c.sizes)]
+	c.n++
+	return c.r.Read(p[:min(size, len(p))])
+}
+
+// Readers borrow large buffers from one another; whatever comes at a time, each has its
+// own events.
+func TestSSEReader_BorrowsBuffers(t *testing.T) {
+	for i, sizes := range [][]int{{1}, {largeBuffer}, {smallBuffer}, {smallBuffer, 10}, {smallBuffer, largeBuffer, 1, 2000}, {7, 1023, 1025, 20000}} {
+		t.Run(fmt.Sprint(sizes), func(t *testing.T) {
+			t.Parallel()
+			var in strings.Builder
+			var want []plainEvent
+			for n := range 200 {
+				data := strings.Repeat(fmt.Sprintf("%d of %d;", n, i), n*n%700)
+				want = append(want, plainEvent{Data: data})
+				fmt.Fprintf(&in, "data: %s\n\n", data)
+			}
+			got, err := readAll(&chunks{r: strings.NewReader(in.String()), sizes: sizes}, 1<<20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(got, want); diff != "" {
+				t.Errorf("-got +want\n%.2000s", diff)
+			}
+		})
+	}
 }

@@ -279,7 +279,7 @@ func (j *journal) show(steps []agent.Step) {
 		if s.Kind == agent.StepAnswered && s.FirstEvent+int64(s.EventCount()) <= j.live.Next() {
 			continue // its text was shown piece by piece
 		}
-		out = append(out, s.Events(j.key)...) // the log drops what it has already
+		out = s.AppendEvents(out, j.key) // the log drops what it has already
 	}
 	for n := hidden; n > 0; n-- {
 		out = append(out, j.piece(n))
