@@ -87,6 +87,13 @@ type Asked struct {
 	WireSHA256 string            `json:"wireSha256"`
 }
 
+// Brief returns what a turn that goes on still asks for, once the request is journalled
+// and sent: all but the texts that can be long.
+func (a Asked) Brief() *Asked {
+	a.Canonical, a.WireHead, a.WireTail = "", "", ""
+	return &a
+}
+
 // Answered is a model response as it came in.
 type Answered struct {
 	Call       int    `json:"call"`

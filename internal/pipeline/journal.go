@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,7 +44,8 @@ type position struct {
 	nextStep  int
 	nextEvent int64
 	held      []agent.Step
-	// all is the whole journal of the turn, held steps included.
+	// all is the whole journal of the turn, held steps included. Of requests that are
+	// committed and answered it has what is still asked for: see agent.Asked.Brief.
 	all []agent.Step
 	// unjournalled are the text pieces since the last answer, from event sequence
 	// shownFrom on. The last hidden of them came while a step before them was held.
@@ -83,7 +85,7 @@ func (j *journal) opening() (agent.Session, bool) {
 	return *j.first.Session, true
 }
 
-// journalled returns the whole journal, held steps included.
+// journalled returns the whole journal, held steps included, as all has it.
 func (j *journal) journalled() []agent.Step {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -120,6 +122,7 @@ func (j *journal) Delta(text string) {
 	defer j.mu.Unlock()
 	if len(j.unjournalled) == 0 {
 		j.shownFrom = j.nextEvent
+		j.shorten()
 	}
 	j.unjournalled = append(j.unjournalled, text)
 	j.nextEvent++
@@ -235,8 +238,28 @@ func (j *journal) commit(ctx context.Context, a store.Append, steps ...agent.Ste
 		j.timer = nil
 	}
 	j.held = nil
+	if len(j.unjournalled) > 0 {
+		j.shorten()
+	}
 	j.show(a.Steps)
 	return nil
+}
+
+// shorten forgets the requests that are committed, once the model answers them: they are
+// not sent again by this process, and the answer may be long. What journalled returned
+// before stays as it is.
+func (j *journal) shorten() {
+	cloned := false
+	for i := range len(j.all) - len(j.held) {
+		a := j.all[i].Asked
+		if a == nil || a.WireHead == "" {
+			continue
+		}
+		if !cloned {
+			j.all, cloned = slices.Clone(j.all), true
+		}
+		j.all[i].Asked = a.Brief()
+	}
 }
 
 // write writes a transition. The first one brings the turn with it; a turn that

@@ -178,7 +178,7 @@ type opened struct {
 	session agent.Session
 	// readVersion is the version of the session that was read, 0 when none was there.
 	readVersion int64
-	turn        reasoner.Turn
+	turn        *reasoner.Turn
 	first       reasoner.Request
 	warnings    []string
 }
@@ -274,10 +274,10 @@ func (p *Pipeline) freezeTools(ctx context.Context, id agent.SessionID, clientTo
 
 // turn assembles what the reasoner needs from the session and the turn's row; it is
 // the same for a fresh, a continued and a resumed turn.
-func (p *Pipeline) turn(ctx context.Context, by agent.Caller, s agent.Session, t agent.Turn, tools tool.Set) (reasoner.Turn, error) {
+func (p *Pipeline) turn(ctx context.Context, by agent.Caller, s agent.Session, t agent.Turn, tools tool.Set) (*reasoner.Turn, error) {
 	c, ok := p.Contexts.Conversation(s.AgentContext, s.ConversationContext)
 	if !ok {
-		return reasoner.Turn{}, agent.Errorf(agent.KindUnknownContext,
+		return nil, agent.Errorf(agent.KindUnknownContext,
 			"The session is pinned to the conversation context %q of %q, which is no longer configured. Restore it, or start a new session.", s.ConversationContext, s.AgentContext)
 	}
 	recall := func(ctx context.Context) ([]json.RawMessage, error) {
@@ -294,10 +294,10 @@ func (p *Pipeline) turn(ctx context.Context, by agent.Caller, s agent.Session, t
 	if !p.Chain {
 		var err error
 		if transcript, err = recall(ctx); err != nil {
-			return reasoner.Turn{}, err
+			return nil, err
 		}
 	}
-	return reasoner.Turn{
+	return &reasoner.Turn{
 		Key: t.Key, Caller: by,
 		Request: prompt.Request{
 			Mode: t.Mode, SystemPrompt: s.SystemPrompt, ResponseContinuationID: s.LastResponseID, ToolsJSON: string(tools.JSON),

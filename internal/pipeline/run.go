@@ -17,7 +17,7 @@ import (
 // start runs the turn in a goroutine of its own, which ends with the turn, with its
 // deadline or with Drain. The caller holds the session's lock. It returns nil when
 // nothing runs, because the server stops.
-func (p *Pipeline) start(t reasoner.Turn, steps []agent.Step, j *journal, deadline time.Time) *running {
+func (p *Pipeline) start(t *reasoner.Turn, steps []agent.Step, j *journal, deadline time.Time) *running {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.draining {
@@ -31,18 +31,22 @@ func (p *Pipeline) start(t reasoner.Turn, steps []agent.Step, j *journal, deadli
 	r := &running{cancel: cancel, done: make(chan struct{}), queues: t.Queues}
 	p.running[t.Key] = r
 	p.work.Add(1)
-	go func() {
-		defer p.work.Done()
-		defer stopTimer()
-		defer cancel(nil)
-		r.err = p.run(ctx, t, steps, j)
-		// The journal has everything by now: a follower that finds the live log
-		// closed reads on there.
-		j.close()
-		p.leave(t.Key, r, j.stillborn() == nil)
-		close(r.done)
-	}()
+	go p.goOn(ctx, stopTimer, r, t, steps, j)
 	return r
+}
+
+// goOn is the goroutine of a turn. It is no closure: that would hold the steps, with the
+// model requests in them, for as long as the turn takes.
+func (p *Pipeline) goOn(ctx context.Context, stopTimer context.CancelFunc, r *running, t *reasoner.Turn, steps []agent.Step, j *journal) {
+	defer p.work.Done()
+	defer stopTimer()
+	defer r.cancel(nil)
+	r.err = p.run(ctx, t, steps, j)
+	// The journal has everything by now: a follower that finds the live log
+	// closed reads on there.
+	j.close()
+	p.leave(t.Key, r, j.stillborn() == nil)
+	close(r.done)
 }
 
 // leave takes the turn off the running ones. A cancel that came too late to break it
@@ -76,8 +80,15 @@ func (p *Pipeline) leave(key agent.TurnKey, r *running, born bool) {
 
 // run reasons and settles. Settling has its own time: it must happen also when the
 // turn's is used up. The error says that it did not happen.
-func (p *Pipeline) run(ctx context.Context, t reasoner.Turn, steps []agent.Step, j *journal) error {
+func (p *Pipeline) run(ctx context.Context, t *reasoner.Turn, steps []agent.Step, j *journal) error {
+	// Its frame stands under a model call for as long as that takes: end has what is
+	// needed afterwards.
 	out, err := p.reason(ctx, t, steps, j)
+	return p.end(t, out, err, j)
+}
+
+// end settles a turn that ran.
+func (p *Pipeline) end(t *reasoner.Turn, out *reasoner.Outcome, err error, j *journal) error {
 	settling, cancel := context.WithTimeout(context.Background(), p.Limits.SettleTime)
 	defer cancel()
 	if err == nil {
@@ -120,7 +131,7 @@ func (p *Pipeline) run(ctx context.Context, t reasoner.Turn, steps []agent.Step,
 
 // reason runs the loop. A panic in it fails this turn; the others run on, and the
 // next start does not meet it again.
-func (p *Pipeline) reason(ctx context.Context, t reasoner.Turn, steps []agent.Step, j *journal) (out reasoner.Outcome, err error) {
+func (p *Pipeline) reason(ctx context.Context, t *reasoner.Turn, steps []agent.Step, j *journal) (out *reasoner.Outcome, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("reason on turn %s: panic: %v\n%s", t.Key, v, debug.Stack())
@@ -130,7 +141,7 @@ func (p *Pipeline) reason(ctx context.Context, t reasoner.Turn, steps []agent.St
 }
 
 // deliver journals the answer of a run, or its client tool calls, and shows it.
-func (p *Pipeline) deliver(ctx context.Context, t reasoner.Turn, out reasoner.Outcome, j *journal) error {
+func (p *Pipeline) deliver(ctx context.Context, t *reasoner.Turn, out *reasoner.Outcome, j *journal) error {
 	s, unborn := j.opening()
 	if !unborn {
 		// The session's mode is the authority (AGN-011 §3.4): it is read once more, in

@@ -123,7 +123,7 @@ func TestDispatch_GoesOnWhereItStood(t *testing.T) {
 func TestDispatch_RequestThatWasNotAnswered(t *testing.T) {
 	r := newRig(t, says("Done."))
 	r.died()
-	first := r.loop.First(r.turn)
+	first := r.loop.First(&r.turn)
 	r.finish()
 	if string(first.WireBytes) != string(r.model.asked[0]) {
 		t.Errorf("sent %s\nwant what the journal names: %s", r.model.asked[0], first.WireBytes)

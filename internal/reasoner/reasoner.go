@@ -79,48 +79,52 @@ func New(c Config) (*Reasoner, error) {
 		log: c.Log, limits: c.Limits.withDefaults(), now: c.Now}, nil
 }
 
-// Run takes the turn from where its journal stands to an answer or to client tool
+// Run takes the turn, which is its own from now on, from where its journal stands to an answer or to client tool
 // calls. Errors end the turn: provider and limit faults are *agent.Error, a
 // cancelled or expired context is returned as its cause. The step that holds the
 // last model response may still be held in j: the caller appends it with its own.
-func (r *Reasoner) Run(ctx context.Context, t Turn, steps []agent.Step, j Journal) (Outcome, error) {
+func (r *Reasoner) Run(ctx context.Context, t *Turn, steps []agent.Step, j Journal) (*Outcome, error) {
 	run := &run{Reasoner: r, turn: t, journal: j, state: newState(t.Request.Mode)}
 	for _, s := range steps {
 		run.apply(s)
+	}
+	if run.asked != nil {
+		// They are in its items now; the turn may be long, and they are large.
+		t.Request.Artifacts, t.Request.Images = nil, nil
 	}
 	out, err := run.loop(ctx)
 	if err != nil && ctx.Err() != nil {
 		// Whatever gave up first, the model, a tool or the store, did so because the
 		// turn was broken off. The cause says how the turn ends; their errors do not.
-		return Outcome{}, context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 	return out, err
 }
 
-func (r *run) loop(ctx context.Context) (Outcome, error) {
+func (r *run) loop(ctx context.Context) (*Outcome, error) {
 	for {
 		if r.answered() {
 			return r.outcome(nil), nil // also when time is up: the answer is there
 		}
 		if ctx.Err() != nil {
-			return Outcome{}, context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 		switch open := r.open(); {
 		case r.asked != nil:
 			if err := r.ask(ctx); err != nil {
-				return Outcome{}, err
+				return nil, err
 			}
 		case len(open) > 0:
 			client, err := r.dispatch(ctx, open)
 			if err != nil {
-				return Outcome{}, err
+				return nil, err
 			}
 			if len(client) > 0 {
 				return r.outcome(client), nil
 			}
 		default:
 			if err := r.build(); err != nil {
-				return Outcome{}, err
+				return nil, err
 			}
 		}
 	}
@@ -130,7 +134,7 @@ func (r *run) loop(ctx context.Context) (Outcome, error) {
 type run struct {
 	*Reasoner
 	*state
-	turn    Turn
+	turn    *Turn
 	journal Journal
 }
 
@@ -197,12 +201,18 @@ func (r *run) ask(ctx context.Context) error {
 					r.journal.Delta(text)
 				}
 			}
-			if again, failed := r.again(ctx, sent, err); again || failed != nil {
-				return failed
+			if shown == 0 {
+				if again, failed := r.again(ctx, sent, err); again || failed != nil {
+					return failed
+				}
 			}
 			return err
 		}
 		if ev.Delta != "" {
+			if shown == 0 {
+				// It answers. The request is not sent again, and the answer may be long.
+				sent, r.asked = nil, r.asked.Brief()
+			}
 			if shown += len(ev.Delta); r.producedBytes+shown > r.limits.OutputBytes {
 				return r.tooMuchOutput()
 			}
@@ -255,7 +265,7 @@ func (r *run) tooMuchOutput() error {
 	return agent.Errorf(agent.KindLimitReached, "The model produced more than the %d bytes that a turn may hold.", r.limits.OutputBytes)
 }
 
-func (r *run) outcome(waiting []agent.ToolCall) Outcome {
-	return Outcome{Waiting: waiting, Text: r.text, Mode: r.mode, ModeSwitch: r.modeSwitch,
+func (r *run) outcome(waiting []agent.ToolCall) *Outcome {
+	return &Outcome{Waiting: waiting, Text: r.text, Mode: r.mode, ModeSwitch: r.modeSwitch,
 		ServerResults: r.ledger, Usage: r.usage, ResponseID: r.responseID}
 }

@@ -38,12 +38,12 @@ func TestRun_Answers(t *testing.T) {
 
 func TestFirst_IsWhatRunSends(t *testing.T) {
 	r := newRig(t, says("Hello."))
-	first := r.loop.First(r.turn)
+	first := r.loop.First(&r.turn)
 	r.finish()
 	if string(first.WireBytes) != string(r.model.asked[0]) {
 		t.Errorf("First gives %s\nRun sends %s", first.WireBytes, r.model.asked[0])
 	}
-	if again := r.loop.First(r.turn); again.CanonicalSHA256 != first.CanonicalSHA256 || again.WireSHA256 != first.WireSHA256 {
+	if again := r.loop.First(&r.turn); again.CanonicalSHA256 != first.CanonicalSHA256 || again.WireSHA256 != first.WireSHA256 {
 		t.Error("First gives other hashes the second time")
 	}
 }
@@ -54,9 +54,9 @@ func TestFirst_SaysWhatTheContextAsksFor(t *testing.T) {
 	r.turn.Stream = &yes
 	r.turn.Context.Temperature = &warm
 	r.turn.SolutionContext = "A Go repository."
-	plain := r.loop.First(r.turn)
+	plain := r.loop.First(&r.turn)
 	r.turn.Context.OmitTemperature, r.turn.Context.EncryptedReasoning = true, true
-	special := r.loop.First(r.turn)
+	special := r.loop.First(&r.turn)
 	for _, tt := range []struct {
 		what, in, member string
 		want             bool

@@ -12,14 +12,14 @@ import (
 
 // First returns the first model request of a turn, exactly as Run would send it.
 // Preview and acceptance both use it, so they cannot differ.
-func (r *Reasoner) First(t Turn) Request {
+func (r *Reasoner) First(t *Turn) Request {
 	return r.request(t, newState(t.Request.Mode))
 }
 
 // request builds the next model request. The first call of a turn carries the
 // instruction and what belongs to it; follow-ups carry an empty instruction and the
 // results, so that the model is not told to start over (decision 22).
-func (r *Reasoner) request(t Turn, s *state) Request {
+func (r *Reasoner) request(t *Turn, s *state) Request {
 	l1 := t.Request
 	l1.Mode = s.mode
 	lane := llm.Lane{

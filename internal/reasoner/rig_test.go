@@ -240,7 +240,12 @@ func (r *rig) changeMode(_ context.Context, arguments string) (string, error) {
 // run runs the turn from where its journal stands.
 func (r *rig) run(ctx context.Context) (reasoner.Outcome, error) {
 	steps := r.journal.all()
-	return r.loop.Run(ctx, r.turn, steps, r.journal)
+	turn := r.turn
+	out, err := r.loop.Run(ctx, &turn, steps, r.journal)
+	if out == nil {
+		return reasoner.Outcome{}, err
+	}
+	return *out, err
 }
 
 // finish runs the turn, which must not fail.
@@ -256,7 +261,7 @@ func (r *rig) finish() reasoner.Outcome {
 // died gives the journal of a turn whose process died after these steps, the first
 // request among them.
 func (r *rig) died(steps ...agent.Step) {
-	first := r.loop.First(r.turn)
+	first := r.loop.First(&r.turn)
 	r.journal.written = append([]agent.Step{{Kind: agent.StepAccepted, Accepted: &agent.Accepted{}}, first.Asked(1, r.turn.Request.Mode)}, steps...)
 }
 
