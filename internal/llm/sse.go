@@ -28,7 +28,7 @@ type sseReader struct {
 	large   *[]byte // buf, when it is one of largeBuffers
 	filled  int     // how much the last fill read
 	unread  []byte  // the part of buf that is not read yet
-	line    []byte // a line that spans several fills of buf
+	line    []byte  // a line that spans several fills of buf
 	data    []byte
 	name    []byte
 	hasData bool
