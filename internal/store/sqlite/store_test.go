@@ -52,6 +52,34 @@ func temporary(t testing.TB) *Store {
 	return s
 }
 
+// A store that is closed has nothing open any more.
+func TestClose_LeavesNoFileOpen(t *testing.T) {
+	files := func() int {
+		open, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip("this system does not tell which files are open")
+		}
+		return len(open)
+	}
+	before := 0
+	for i := range 20 {
+		s := open(t, filepath.Join(t.TempDir(), "aptix.db"))
+		if err := s.OpenTurn(t.Context(), newTurn("s1", "t1", 0)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Turn(t.Context(), agent.TurnKey{Org: "acme", Session: "s1", Turn: "t1"}); err != nil {
+			t.Fatal(err)
+		}
+		closeStore(t, s)
+		if i == 0 {
+			before = files()
+		}
+	}
+	if now := files(); now > before+5 {
+		t.Errorf("%d files are open, %d after the first store", now, before)
+	}
+}
+
 func closeStore(t testing.TB, s *Store) {
 	t.Helper()
 	if err := s.Close(); err != nil {

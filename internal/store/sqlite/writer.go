@@ -64,7 +64,7 @@ func newWriter(ctx context.Context, pool *sql.DB) (_ *writer, err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, w.conn.Close())
+			err = errors.Join(err, w.release())
 		}
 	}()
 	for _, c := range []struct {
@@ -210,8 +210,22 @@ func (w *writer) close() error {
 	if busy {
 		<-w.free
 	}
-	// The statements are those of the connection and end with it.
-	return w.conn.Close()
+	return w.release()
+}
+
+// release closes what newWriter has opened. The file stays open until its last statement
+// is closed.
+func (w *writer) release() error {
+	var errs []error
+	if w.q != nil {
+		errs = append(errs, w.q.Close())
+	}
+	for _, s := range []*sql.Stmt{w.tx.begin, w.tx.commit, w.tx.rollback, w.tx.savepoint, w.tx.back, w.tx.keep} {
+		if s != nil {
+			errs = append(errs, s.Close())
+		}
+	}
+	return errors.Join(append(errs, w.conn.Close())...)
 }
 
 // commit runs a group. Each of its jobs has its error then.
