@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/store"
 )
 
 // Erase erases a session of the caller's organisation with everything under it. A turn
@@ -14,6 +15,7 @@ func (p *Pipeline) Erase(ctx context.Context, by agent.Caller, id agent.SessionI
 	if err := p.Store.DeleteSession(ctx, by.Org, id); err != nil {
 		return err
 	}
+	p.transcripts.forget(store.SessionKey{Org: by.Org, Session: id})
 	// In this order: a turn that is broken off first would look for its journal.
 	for _, key := range p.runningIn(by.Org, id) {
 		p.interrupt(key)

@@ -2,7 +2,6 @@ package pipeline_test
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"sync"
 	"time"
@@ -76,13 +75,13 @@ func (h *hooks) Session(ctx context.Context, org agent.OrgID, id agent.SessionID
 	return s, err
 }
 
-func (h *hooks) Transcript(ctx context.Context, org agent.OrgID, id agent.SessionID, before int64) ([]json.RawMessage, error) {
+func (h *hooks) Transcript(ctx context.Context, org agent.OrgID, id agent.SessionID, after, before int64) ([]store.TurnItems, error) {
 	if h.transcript != nil {
 		if err := h.transcript(); err != nil {
 			return nil, err
 		}
 	}
-	return h.Store.Transcript(ctx, org, id, before)
+	return h.Store.Transcript(ctx, org, id, after, before)
 }
 
 func (h *hooks) Steps(ctx context.Context, k agent.TurnKey) ([]agent.Step, error) {

@@ -284,11 +284,7 @@ func (p *Pipeline) turn(ctx context.Context, by agent.Caller, s agent.Session, t
 		if s.LastResponseID == "" {
 			return nil, nil
 		}
-		items, err := p.Store.Transcript(ctx, t.Key.Org, t.Key.Session, t.Ordinal)
-		if err != nil {
-			return nil, fmt.Errorf("read transcript of session %s: %w", s.ID, err)
-		}
-		return items, nil
+		return p.transcript(ctx, s, t.Ordinal)
 	}
 	var transcript []json.RawMessage
 	if !p.Chain {

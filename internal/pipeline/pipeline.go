@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,7 +26,7 @@ type Store interface {
 	Turn(ctx context.Context, k agent.TurnKey) (agent.Turn, error)
 	Turns(ctx context.Context, org agent.OrgID, id agent.SessionID, p store.Page) ([]agent.Turn, string, error)
 	Steps(ctx context.Context, k agent.TurnKey) ([]agent.Step, error)
-	Transcript(ctx context.Context, org agent.OrgID, id agent.SessionID, beforeOrdinal int64) ([]json.RawMessage, error)
+	Transcript(ctx context.Context, org agent.OrgID, id agent.SessionID, after, before int64) ([]store.TurnItems, error)
 	Unfinished(ctx context.Context) ([]agent.TurnKey, error)
 	Expired(ctx context.Context, now time.Time) ([]agent.TurnKey, error)
 	NextQueued(ctx context.Context, org agent.OrgID, id agent.SessionID) (agent.Turn, error)
@@ -122,6 +121,7 @@ type Pipeline struct {
 	sessionLocks keyedMutex
 	sets         toolSets
 	reads        sharedReads
+	transcripts  transcripts
 	work         sync.WaitGroup
 	stop         context.CancelFunc
 	// retained is how far the sweeps have looked for idle sessions; they alone use it.

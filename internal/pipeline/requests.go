@@ -11,6 +11,7 @@ import (
 	"github.com/aptixhq/aptix/internal/contract"
 	"github.com/aptixhq/aptix/internal/llm"
 	"github.com/aptixhq/aptix/internal/prompt"
+	"github.com/aptixhq/aptix/internal/store"
 )
 
 // Preview is the request that a user turn would send, without anything stored and
@@ -70,11 +71,11 @@ func (p *Pipeline) Requests(ctx context.Context, key agent.TurnKey) ([]ModelCall
 		case agent.StepAsked:
 			a := s.Asked
 			if a.Replayed > 0 && !loaded {
-				transcript, err := p.Store.Transcript(ctx, key.Org, key.Session, t.Ordinal)
+				transcript, err := p.Store.Transcript(ctx, key.Org, key.Session, 0, t.Ordinal)
 				if err != nil {
 					return nil, fmt.Errorf("read transcript of session %s: %w", key.Session, err)
 				}
-				earlier, loaded = append(transcript, earlier...), true
+				earlier, loaded = append(store.Items(transcript), earlier...), true
 			}
 			items := a.NewItems
 			if a.Replayed > 0 {

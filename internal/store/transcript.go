@@ -12,24 +12,44 @@ import (
 // answer: one that was sent again after a crash stands in the journal twice and in
 // the transcript once.
 type Transcript struct {
-	items, asked []json.RawMessage
+	turns []TurnItems
+	asked []json.RawMessage
 }
 
-// Add takes the next step, by its kind and its stored items.
-func (t *Transcript) Add(kind agent.StepKind, items []byte) error {
+// TurnItems are the items of a completed turn.
+type TurnItems struct {
+	Ordinal int64
+	Items   []json.RawMessage
+}
+
+// Add takes the next step, by its turn, its kind and its stored items.
+func (t *Transcript) Add(ordinal int64, kind agent.StepKind, items []byte) error {
 	raw, err := SplitItems(items)
 	if err != nil {
 		return fmt.Errorf("transcript: %w", err)
 	}
+	if n := len(t.turns); n == 0 || t.turns[n-1].Ordinal != ordinal {
+		t.turns, t.asked = append(t.turns, TurnItems{Ordinal: ordinal}), nil
+	}
+	turn := &t.turns[len(t.turns)-1]
 	switch kind {
 	case agent.StepAsked:
 		t.asked = raw
 	case agent.StepAnswered:
-		t.items = append(append(t.items, t.asked...), raw...)
+		turn.Items = append(append(turn.Items, t.asked...), raw...)
 		t.asked = nil
 	}
 	return nil
 }
 
-// Items returns the transcript so far.
-func (t *Transcript) Items() []json.RawMessage { return t.items }
+// Turns returns the transcript so far.
+func (t *Transcript) Turns() []TurnItems { return t.turns }
+
+// Items returns the items of the turns, one after the other.
+func Items(turns []TurnItems) []json.RawMessage {
+	var out []json.RawMessage
+	for _, t := range turns {
+		out = append(out, t.Items...)
+	}
+	return out
+}

@@ -73,7 +73,8 @@ func TestMigrate_FileOfTheFirstSchema(t *testing.T) {
 	if diff := cmp.Diff(firstSchemaSteps(), steps); diff != "" {
 		t.Errorf("the journal differs (-want +got):\n%s", diff)
 	}
-	items, err := s.Transcript(t.Context(), "acme", "s1", 0)
+	turns, err := s.Transcript(t.Context(), "acme", "s1", 0, 0)
+	items := store.Items(turns)
 	if err != nil || len(items) != 2 {
 		t.Errorf("got %d items (error %v), want 2", len(items), err)
 	}

@@ -109,9 +109,9 @@ func contentOfRequest(t *testing.T, d *data) {
 		t.Fatal(err)
 	}
 	same(t, "the journal", steps[1:4], []agent.Step{asked(2), asked(3), answered})
-	items, err := d.Transcript(t.Context(), org, "s1", 0)
+	turns, err := d.Transcript(t.Context(), org, "s1", 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "the transcript", items, []json.RawMessage{item, answered.Answered.Items[0]})
+	same(t, "the transcript", store.Items(turns), []json.RawMessage{item, answered.Answered.Items[0]})
 }

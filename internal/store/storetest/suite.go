@@ -34,7 +34,7 @@ type Store interface {
 	Turns(context.Context, agent.OrgID, agent.SessionID, store.Page) ([]agent.Turn, string, error)
 	AppendSteps(context.Context, store.Append) error
 	Steps(context.Context, agent.TurnKey) ([]agent.Step, error)
-	Transcript(context.Context, agent.OrgID, agent.SessionID, int64) ([]json.RawMessage, error)
+	Transcript(ctx context.Context, org agent.OrgID, id agent.SessionID, after, before int64) ([]store.TurnItems, error)
 	Unfinished(context.Context) ([]agent.TurnKey, error)
 	Expired(context.Context, time.Time) ([]agent.TurnKey, error)
 	Blob(context.Context, agent.OrgID, string) ([]byte, error)

@@ -43,12 +43,12 @@ func runTurn(t *testing.T, d *data, k agent.TurnKey, version int64, state agent.
 
 func wantTranscript(t *testing.T, d *data, id agent.SessionID, before int64, want ...string) {
 	t.Helper()
-	items, err := d.Transcript(t.Context(), org, id, before)
+	turns, err := d.Transcript(t.Context(), org, id, 0, before)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, item := range items {
+	for _, item := range store.Items(turns) {
 		got = append(got, string(item))
 	}
 	same(t, "transcript", got, want)
@@ -72,6 +72,12 @@ func transcript(t *testing.T, d *data) {
 	wantTranscript(t, d, "s1", 4, first...)
 	wantTranscript(t, d, "s1", 5, both...)
 	wantTranscript(t, d, "s3", 0)
+	// Turn by turn, from one on.
+	turns, err := d.Transcript(t.Context(), org, "s1", 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "the turns after the first", turns, []store.TurnItems{{Ordinal: 4, Items: raws([]string{`"q4"`, `"a5"`})}})
 }
 
 func askedTwice(t *testing.T, d *data) {
