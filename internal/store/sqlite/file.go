@@ -103,6 +103,7 @@ func dsn(path string, u use) string {
 		"foreign_keys(1)",
 		"trusted_schema(0)",
 		"journal_size_limit(67108864)",
+		"wal_autocheckpoint(8000)", // pages; upkeep is quicker, unless somebody holds it up
 	}
 	// What is erased is overwritten, but for whole pages: they are given back, and where
 	// that is not possible overwritten too.

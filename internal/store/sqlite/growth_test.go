@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
 )
@@ -24,6 +25,7 @@ func unfolded(t testing.TB) *Store {
 	t.Helper()
 	s := temporary(t)
 	execute(t, s, "PRAGMA wal_autocheckpoint = 0")
+	s.writer.foldAfter = 0
 	execute(t, s, "PRAGMA synchronous = OFF")
 	return s
 }
@@ -81,4 +83,33 @@ func BenchmarkSteps(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// The log is folded while turns are written, and then written from its beginning.
+func TestLog_IsFoldedMeanwhile(t *testing.T) {
+	s := temporary(t)
+	execute(t, s, "PRAGMA synchronous = OFF")
+	const most = 16 << 20
+	written := int64(0)
+	for i := 0; written < 3*most; i++ {
+		before := pages(t, s)
+		if err := benchTurn(s, key(1, i), int64(min(i, 1)), t); err != nil {
+			t.Fatal(err)
+		}
+		written += (pages(t, s) - before + 8) << 12 // and what a turn changes besides
+		if i%foldAfter == 0 {
+			time.Sleep(time.Millisecond) // as long as a disk would take
+		}
+	}
+	if size := logged(t, s); size > most {
+		t.Errorf("the log has %d bytes after %d were written", size, written)
+	}
+}
+
+func pages(t *testing.T, s *Store) (n int64) {
+	t.Helper()
+	if err := s.pool.QueryRowContext(t.Context(), "PRAGMA page_count").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

@@ -20,8 +20,8 @@ const closeTime = 5 * time.Second
 // which writers wait.
 const shrinkStep = 256
 
-// upkeep makes the file smaller after something was erased, and sets the reserve aside
-// again when there is space. It has a connection of its own, which never waits long for
+// upkeep folds the log into the data file, makes that smaller after something was erased,
+// and sets the reserve aside again when there is space. It has a connection of its own, which never waits long for
 // the others: what it cannot do now it does later.
 type upkeep struct {
 	store *Store
@@ -94,6 +94,11 @@ func (u *upkeep) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-u.store.writer.full:
+			if err := u.fold(ctx); err != nil && ctx.Err() == nil {
+				u.store.log.Debug("fold the log into the data file", "file", u.store.path, "error", err)
+			}
+			continue
 		case <-tick.C:
 		}
 		if u.erase.CompareAndSwap(true, false) {
@@ -106,6 +111,22 @@ func (u *upkeep) run(ctx context.Context) {
 			u.heal(ctx)
 		}
 	}
+}
+
+// fold copies what the log has into the data file, while others write, so that no commit
+// has to do it; then, with the writer standing still, the few pages that have come
+// meanwhile. The log is written from its beginning then. Where that does not come about,
+// because somebody reads from the log, it grows until the next time, and when it is very
+// large a commit folds it (wal_autocheckpoint).
+func (u *upkeep) fold(ctx context.Context) error {
+	copied := func() error {
+		var busy, frames, folded int64
+		return u.conn.QueryRowContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &frames, &folded)
+	}
+	if err := copied(); err != nil {
+		return err
+	}
+	return u.store.writer.do(ctx, func(context.Context, *db.Queries) error { return copied() })
 }
 
 // heal sets the reserve aside again if it can. The writer does it, so that no commit

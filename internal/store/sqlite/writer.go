@@ -15,6 +15,9 @@ import (
 // waits for the others.
 const maxGroup = 64
 
+// foldAfter is how many commits the log takes before it is folded into the data file.
+const foldAfter = 64
+
 var (
 	errClosed   = errors.New("the store is closed")
 	errPanicked = errors.New("another write of the same moment broke off")
@@ -34,6 +37,11 @@ type writer struct {
 	conn *sql.Conn
 	q    *db.Queries // prepared on conn
 	tx   control
+
+	// full is told when foldAfter commits stand in the log; see upkeep.fold.
+	full      chan struct{}
+	foldAfter int // 0 is never; whoever writes uses it, and unfolded
+	unfolded  int
 
 	mu     sync.Mutex // guards what follows
 	busy   bool       // somebody writes
@@ -58,7 +66,7 @@ type job struct {
 }
 
 func newWriter(ctx context.Context, pool *sql.DB) (_ *writer, err error) {
-	w := &writer{free: make(chan struct{})}
+	w := &writer{free: make(chan struct{}), full: make(chan struct{}, 1), foldAfter: foldAfter}
 	if w.conn, err = pool.Conn(ctx); err != nil {
 		return nil, err
 	}
@@ -285,5 +293,12 @@ func (w *writer) transact(run func() error) error {
 		return fmt.Errorf("commit: %w", err)
 	}
 	committed = true
+	if w.unfolded++; w.unfolded == w.foldAfter {
+		w.unfolded = 0
+		select {
+		case w.full <- struct{}{}:
+		default: // it is being folded
+		}
+	}
 	return nil
 }
