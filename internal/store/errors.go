@@ -21,6 +21,14 @@ var (
 	// what was computed from it is stale. Nothing was written; read the session
 	// again and try once more.
 	ErrVersion = errors.New("the session has changed")
+	// ErrFenced says that somebody else runs the turn by now: it is not at
+	// Append.Epoch, or another owner's lease holds. Nothing was written, and whoever
+	// gets it must let go of the turn.
+	ErrFenced = errors.New("the turn has another owner")
+	// ErrUnknown says that the store was lost on the way to the commit and could not be
+	// asked again in time, so that the write may have happened or may still do. Read
+	// what it was about before anything is told.
+	ErrUnknown = errors.New("whether it was written is unknown")
 )
 
 // ActiveError says that the session is busy with another turn: one session has at
