@@ -17,7 +17,7 @@ import (
 // many in a row are a fault; a primary that is gone comes back in seconds, and is waited
 // for as long as the call may take.
 const (
-	maxConflicts = 20
+	maxConflicts = 10
 	firstPause   = 5 * time.Millisecond
 	longestPause = 250 * time.Millisecond
 )
@@ -130,6 +130,21 @@ func (s *Store) with(ctx context.Context, run func(c *pgxpool.Conn) error) error
 		s.note(err)
 	}
 	return err
+}
+
+// transact runs queries in one transaction, a round trip each. Its error is the first
+// one: what the driver says of a rollback on a connection that broke at the commit would
+// sound as if nothing had been sent.
+func transact(ctx context.Context, c *pgxpool.Conn, run func(q *db.Queries) error) error {
+	tx, err := c.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	if err := run(db.New(tx)); err != nil {
+		_ = tx.Rollback(ctx) // a connection that fails here is not used again
+		return err
+	}
+	return tx.Commit(ctx)
 }
 
 // note draws the conclusions from an error.

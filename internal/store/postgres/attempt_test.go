@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,7 +76,9 @@ func writes() []write {
 	response := "resp_1"
 	return []write{
 		{"create a session", func(*testing.T, *Store, agent.SessionID) {},
-			func(ctx context.Context, s *Store, id agent.SessionID) error { return s.CreateSession(ctx, newSession(id)) },
+			func(ctx context.Context, s *Store, id agent.SessionID) error {
+				return s.CreateSession(ctx, newSession(id))
+			},
 			func(t *testing.T, s *Store, id agent.SessionID) int {
 				if _, err := s.Session(t.Context(), "acme", id); err != nil {
 					return 0
@@ -187,42 +190,47 @@ func TestWrite_ConnectionBreaksAtEachStep(t *testing.T) {
 // When the server does not come back in time, the call says that it failed only if the
 // write has not happened, and else that the outcome is unknown.
 func TestWrite_ConnectionBreaksForGood(t *testing.T) {
-	database := cluster.Database(t)
-	direct := another(t, database)
-	p := newProxy(t)
-	s := another(t, p.through(database))
-	s.lookTime = 20 * time.Millisecond
-	happened, failed := 0, 0
-	for i, w := range writes() {
-		for _, from := range []side{client, server} {
-			for n := 0; ; n++ {
-				id := agent.SessionID(fmt.Sprintf("s%d_%s_%d", i, from, n))
-				w.prepare(t, direct, id)
-				if err := s.Ping(t.Context()); err != nil {
-					t.Fatal(err)
+	var happened, failed atomic.Int64
+	t.Run("writes", func(t *testing.T) {
+		for _, w := range writes() {
+			t.Run(w.name, func(t *testing.T) {
+				t.Parallel()
+				database := cluster.Database(t)
+				direct := another(t, database)
+				p := newProxy(t)
+				s := another(t, p.through(database))
+				s.lookTime = 20 * time.Millisecond
+				for _, from := range []side{client, server} {
+					for n := 0; ; n++ {
+						id := agent.SessionID(fmt.Sprintf("%s_%d", from, n))
+						w.prepare(t, direct, id)
+						if err := s.Ping(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+						p.arm(from, n, true)
+						ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+						err := w.do(ctx, s, id)
+						cancel()
+						cut := p.disarm()
+						times := w.times(t, direct, id)
+						switch {
+						case times > 1, err == nil && times != 1, err != nil && times != 0 && !errors.Is(err, store.ErrUnknown):
+							t.Errorf("cut at message %d of the %s: done %d times, error %v", n, from, times, err)
+						case times == 1 && err != nil:
+							happened.Add(1)
+						case err != nil:
+							failed.Add(1)
+						}
+						if !cut {
+							break
+						}
+					}
 				}
-				p.arm(from, n, true)
-				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-				err := w.do(ctx, s, id)
-				cancel()
-				cut := p.disarm()
-				times := w.times(t, direct, id)
-				switch {
-				case times > 1, err == nil && times != 1, err != nil && times != 0 && !errors.Is(err, store.ErrUnknown):
-					t.Errorf("%s, cut at message %d of the %s: done %d times, error %v", w.name, n, from, times, err)
-				case times == 1 && err != nil:
-					happened++
-				case err != nil:
-					failed++
-				}
-				if !cut {
-					break
-				}
-			}
+			})
 		}
-	}
-	if happened == 0 || failed == 0 {
-		t.Errorf("%d writes happened untold and %d did not; the test needs both", happened, failed)
+	})
+	if happened.Load() == 0 || failed.Load() == 0 {
+		t.Errorf("%d writes happened untold and %d did not; the test needs both", happened.Load(), failed.Load())
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/aptixhq/aptix/internal/agent"
@@ -111,8 +110,7 @@ func (s *Store) eraseIdle(ctx context.Context, org agent.OrgID, id agent.Session
 	err := s.write(ctx, unit{
 		doing: fmt.Sprintf("erase idle session %s/%s", org, id),
 		run: func(ctx context.Context, c *pgxpool.Conn) error {
-			return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-				q := db.New(tx)
+			return transact(ctx, c, func(q *db.Queries) error {
 				if err := q.LockSession(ctx, db.LockSessionParams{Org: org, SessionID: id}); err != nil {
 					return err
 				}

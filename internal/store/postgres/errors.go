@@ -16,23 +16,22 @@ import (
 
 // The codes of PostgreSQL that are told apart.
 const (
-	codeReadOnly        = "25006" // the primary has become a standby
-	codeForeignKey      = "23503"
-	codeUnique          = "23505"
-	codeNotACharacter   = "22021" // a text that no column can hold
-	codeSerialization   = "40001"
-	codeDeadlock        = "40P01"
-	codeDiskFull        = "53100"
-	codeTooManyConns    = "53300"
-	codeCannotConnect   = "57P03" // it starts up, shuts down, or recovers
-	classConnection     = "08"
-	classOperator       = "57P" // shut down, crashed, dropped, idle for too long
-	constraintBlob      = "blob_refs_blob"
-	constraintActive    = "turns_active"
-	constraintTurn      = "turns_pkey"
-	severityFatal       = "FATAL"
-	severityPanic       = "PANIC"
-	constraintModeOrder = "mode_changes_pkey"
+	codeReadOnly      = "25006" // the primary has become a standby
+	codeForeignKey    = "23503"
+	codeUnique        = "23505"
+	codeNotACharacter = "22021" // a text that no column can hold
+	codeSerialization = "40001"
+	codeDeadlock      = "40P01"
+	codeDiskFull      = "53100"
+	codeTooManyConns  = "53300"
+	codeCannotConnect = "57P03" // it starts up, shuts down, or recovers
+	classConnection   = "08"
+	classOperator     = "57P" // shut down, crashed, dropped, idle for too long
+	constraintBlob    = "blob_refs_blob"
+	constraintActive  = "turns_active"
+	constraintTurn    = "turns_pkey"
+	severityFatal     = "FATAL"
+	severityPanic     = "PANIC"
 )
 
 // outcome says what became of a statement that failed.
@@ -71,12 +70,11 @@ func judge(err error) outcome {
 	if said := (*pgconn.PgError)(nil); errors.As(err, &said) {
 		return judgeSaid(said)
 	}
-	switch {
-	case !isBroken(err):
+	if !isBroken(err) {
 		return refused
-	case pgconn.SafeToRetry(err):
-		return unsent
 	}
+	// Whatever the driver says about it: a connection that breaks while the answer to a
+	// COMMIT is read is reported as one that was closed before, which "is safe to retry".
 	return unknown
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/aptixhq/aptix/internal/agent"
@@ -31,8 +30,8 @@ func (s *Store) ChangeMode(ctx context.Context, ch agent.ModeChange) (agent.Sess
 	err := s.write(ctx, unit{
 		doing: fmt.Sprintf("change the mode of session %s/%s", ch.Org, ch.Session),
 		run: func(ctx context.Context, c *pgxpool.Conn) error {
-			return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) (err error) {
-				sess, recorded, stands, err = changeMode(ctx, db.New(tx), ch, at)
+			return transact(ctx, c, func(q *db.Queries) (err error) {
+				sess, recorded, stands, err = changeMode(ctx, q, ch, at)
 				return err
 			})
 		},

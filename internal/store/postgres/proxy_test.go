@@ -126,7 +126,7 @@ func (p *proxy) forward(of side, from, to net.Conn) {
 	defer p.end(from, to)
 	for first := of == client; ; first = false {
 		message, err := next(from, first)
-		if err != nil || p.cuts(of) {
+		if err != nil || first && isCancel(message) || p.cuts(of) {
 			return
 		}
 		if of == client && !first {
@@ -136,6 +136,12 @@ func (p *proxy) forward(of side, from, to net.Conn) {
 			return
 		}
 	}
+}
+
+// isCancel reports whether a client that has lost its connection asks the server to break
+// off what it was about. Nothing of that gets through, as when the network is gone.
+func isCancel(message []byte) bool {
+	return len(message) >= 8 && binary.BigEndian.Uint32(message[4:]) == 80877102
 }
 
 // next reads a message. The client's first one has no type.

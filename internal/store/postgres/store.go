@@ -176,4 +176,3 @@ func (s *Store) stamp(t time.Time) int64 {
 	}
 	return micros(t)
 }
-
