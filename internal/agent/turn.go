@@ -54,7 +54,10 @@ type Turn struct {
 	// Continuation is the hash of the last accepted tool results.
 	ContinuationSHA256 string
 	// Deadline is when a running or a waiting turn is given up.
-	Deadline  time.Time
+	Deadline time.Time
+	// Epoch counts the processes that have run the turn one after the other; 0 where there
+	// is one process only, which needs no lease on its turns.
+	Epoch     int64
 	CreatedAt time.Time
 	UpdatedAt time.Time
 }

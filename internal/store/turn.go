@@ -32,6 +32,9 @@ type NewTurn struct {
 	Steps []agent.Step
 	// LastResponseID, when set, becomes the session's, as in Append.
 	LastResponseID *string
+	// Lease is of whoever opens the turn and runs it, at epoch 1; see Leasing. A turn that
+	// is Queued, waits or is over by then has none, and begins at epoch 0.
+	Lease Lease
 }
 
 // Standing is what a new turn meets, all of it at one moment.
@@ -51,6 +54,14 @@ type Standing struct {
 type Append struct {
 	Key   agent.TurnKey
 	Steps []agent.Step
+	// Epoch is that of the claim under which the writer runs the turn, or the one at
+	// which it has read a turn that nobody runs: 0 where there are no leases. A turn at
+	// another epoch refuses the transition with ErrFenced. See Leasing.
+	Epoch int64
+	// Lease, when it has an owner, claims the turn with this transition: one that leaves
+	// the queue, or goes on after it has waited. The turn's epoch is then Epoch + 1. A
+	// lease of another owner that still holds refuses it with ErrFenced.
+	Lease Lease
 	// State is the new state; "" leaves it.
 	State agent.TurnState
 	// From lists the states in which this transition is allowed; a turn in another

@@ -143,6 +143,9 @@ func (s *Store) openTurn(n store.NewTurn, steps stepRows) (db.OpenTurnParams, er
 		NewLastResponseID:  []byte{},
 		Creates:            n.SessionVersion == 0,
 	}
+	if !t.Queued && (state == agent.TurnAccepted || state == agent.TurnRunning) {
+		row.Owner, row.Lease = n.Lease.Owner, n.Lease.For.Microseconds()
+	}
 	if sess := n.Session; sess != nil && row.Creates {
 		row.CreatedBy, row.SessionMode = string(sess.CreatedBy), string(sess.Mode)
 		row.SystemPrompt, row.ClientTools = text(sess.SystemPrompt), sess.ClientTools
@@ -326,6 +329,7 @@ func fromTurnRow(r db.Turn) (agent.Turn, error) {
 		Response:           r.Response,
 		ContinuationSHA256: r.ContinuationSHA256,
 		Deadline:           instant(r.Deadline),
+		Epoch:              r.Epoch,
 		CreatedAt:          instant(r.CreatedAt),
 		UpdatedAt:          instant(r.UpdatedAt),
 	}
