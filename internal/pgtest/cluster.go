@@ -32,7 +32,9 @@ type Cluster struct {
 
 	mu       sync.Mutex // guards what follows
 	tried    bool
-	err      error // why it did not start
+	err      error  // why it did not start
+	bin      string // where PostgreSQL's commands are
+	owner    func(*exec.Cmd)
 	folder   string
 	server   *exec.Cmd
 	alive    io.Closer // the server runs as long as this is open
@@ -78,14 +80,39 @@ type around struct {
 	m interface{ Run() int }
 }
 
-// Run implements what goleak and os.Exit want of a testing.M.
+// Run implements what goleak wants of a testing.M.
 func (a around) Run() int {
 	code := a.m.Run()
-	if err := a.c.stop(); err != nil {
+	if err := a.c.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop PostgreSQL:", err)
 		code = max(code, 1)
 	}
 	return code
+}
+
+// Crash ends the server as a crash does, and starts it again: it has to recover from its
+// log.
+func (c *Cluster) Crash(t testing.TB) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.launch(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Stop ends the server and removes all it has written.
+func (c *Cluster) Stop() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := c.kill()
+	if c.folder != "" {
+		err = errors.Join(err, os.RemoveAll(c.folder))
+	}
+	return err
 }
 
 func (c *Cluster) dsn(database string) string {
@@ -134,24 +161,29 @@ func (c *Cluster) run() error {
 	if err != nil {
 		return fmt.Errorf("find a user to run PostgreSQL, which root may not: %w", err)
 	}
-	data := filepath.Join(c.folder, "data")
-	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", data, "-U", "aptix",
+	c.bin, c.owner = bin, owner
+	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", filepath.Join(c.folder, "data"), "-U", "aptix",
 		"--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions")
 	owner(initdb)
 	initdb.Dir = c.folder
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w\n%s", err, out)
 	}
-	settings := []string{"-D", data, "-k", c.folder, "-c", "listen_addresses=", "-c", "max_connections=300",
+	return c.launch()
+}
+
+// launch starts the server on the data that is there.
+func (c *Cluster) launch() error {
+	settings := []string{"-D", filepath.Join(c.folder, "data"), "-k", c.folder, "-c", "listen_addresses=", "-c", "max_connections=300",
 		"-c", "deadlock_timeout=100ms"}
 	if !c.Durable {
 		settings = append(settings, "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "synchronous_commit=off")
 	}
-	// The shell ends the server when its input is closed: by stop, or by the system when
+	// The shell ends the server when its input is closed: by kill, or by the system when
 	// this process dies without a word.
 	c.server = exec.Command("/bin/sh", slices.Concat([]string{"-c",
-		`"$@" </dev/null & server=$!; read -r _; kill -QUIT $server; wait $server`, "sh", filepath.Join(bin, "postgres")}, settings)...)
-	owner(c.server)
+		`"$@" </dev/null & server=$!; read -r _; kill -QUIT $server; wait $server`, "sh", filepath.Join(c.bin, "postgres")}, settings)...)
+	c.owner(c.server)
 	c.server.Dir = c.folder
 	log, err := os.OpenFile(filepath.Join(c.folder, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -171,6 +203,18 @@ func (c *Cluster) run() error {
 	return nil
 }
 
+// kill ends the server at once.
+func (c *Cluster) kill() error {
+	if c.alive == nil {
+		return nil
+	}
+	err := c.alive.Close()
+	// It ends by a signal; what it says about that is of no interest.
+	_ = c.server.Wait()
+	c.alive = nil
+	return err
+}
+
 // ready returns when the server answers.
 func (c *Cluster) ready() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTime)
@@ -187,22 +231,6 @@ func (c *Cluster) ready() error {
 		case <-time.After(20 * time.Millisecond): // nothing tells when another process is ready
 		}
 	}
-}
-
-func (c *Cluster) stop() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var errs []error
-	if c.alive != nil {
-		errs = append(errs, c.alive.Close())
-		// The server ends by a signal; what it says about that is of no interest.
-		_ = c.server.Wait()
-		c.alive = nil
-	}
-	if c.folder != "" {
-		errs = append(errs, os.RemoveAll(c.folder))
-	}
-	return errors.Join(errs...)
 }
 
 // binaries returns the folder of the newest PostgreSQL that is installed.

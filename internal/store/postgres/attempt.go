@@ -61,7 +61,7 @@ func (s *Store) write(ctx context.Context, u unit) error {
 	)
 	for tries := 0; ; tries++ {
 		if tries > 0 && pause(ctx, tries) != nil {
-			return s.timeOver(ctx, u, doubt, failure)
+			return s.timeOver(ctx, u, doubt, final, failure)
 		}
 		if doubt {
 			happened, err := s.look(ctx, u)
@@ -78,11 +78,16 @@ func (s *Store) write(ctx context.Context, u unit) error {
 		if final {
 			return s.fail(u, failure)
 		}
-		failure = s.with(ctx, func(c *pgxpool.Conn) error { return u.run(ctx, c) })
-		if failure == nil {
+		err := s.with(ctx, func(c *pgxpool.Conn) error { return u.run(ctx, c) })
+		if err == nil {
 			return nil
 		}
-		switch judge(failure) {
+		verdict := judge(err)
+		if ctx.Err() != nil {
+			err = errors.Join(err, failure) // that the time is over says less than why it was
+		}
+		failure = err
+		switch verdict {
 		case refused:
 			if !doubt {
 				return s.fail(u, failure)
@@ -170,7 +175,7 @@ func (s *Store) look(ctx context.Context, u unit) (happened bool, err error) {
 }
 
 // timeOver is what a unit comes to when the time of its call is over.
-func (s *Store) timeOver(ctx context.Context, u unit, doubt bool, failure error) error {
+func (s *Store) timeOver(ctx context.Context, u unit, doubt, final bool, failure error) error {
 	if !doubt {
 		return s.fail(u, failure)
 	}
@@ -181,6 +186,8 @@ func (s *Store) timeOver(ctx context.Context, u unit, doubt bool, failure error)
 		switch {
 		case err == nil && happened:
 			return nil
+		case err == nil && final:
+			return s.fail(u, failure)
 		case err == nil:
 			// It is not there, but the server may still have it in its hands.
 			return s.uncertain(u, failure)

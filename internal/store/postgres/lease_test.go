@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -118,6 +119,31 @@ func TestLease_PausedOwnerIsFenced(t *testing.T) {
 	}
 }
 
+// Leases run by the database's clock; a node's may be anywhere.
+func TestLease_RunsByTheDatabasesClock(t *testing.T) {
+	database := cluster.Database(t)
+	a, b := another(t, database), another(t, database)
+	a.now = func() time.Time { return time.Now().Add(-24 * time.Hour) }
+	b.now = func() time.Time { return time.Now().Add(24 * time.Hour) }
+	n := leased("s1", "a")
+	n.Lease.For = 200 * time.Millisecond
+	begun := time.Now()
+	openLeased(t, a, n)
+	for {
+		claims := takeover(t, b, "b")
+		if len(claims) == 0 {
+			if _, err := b.pool.Exec(t.Context(), "SELECT pg_sleep(0.01)"); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if after := time.Since(begun); after < n.Lease.For {
+			t.Errorf("taken over after %s", after)
+		}
+		return
+	}
+}
+
 func TestLease_RenewedLasts(t *testing.T) {
 	database := cluster.Database(t)
 	a, b := another(t, database), another(t, database)
@@ -129,7 +155,7 @@ func TestLease_RenewedLasts(t *testing.T) {
 	claims := []store.Claim{{Key: key("s1", "t1"), Epoch: 1}, {Key: key("s2", "t1"), Epoch: 1},
 		{Key: key("s3", "t1"), Epoch: 4}, {Key: key("s4", "t1"), Epoch: 1}}
 	lost, err := a.Renew(t.Context(), "a", claims, lease)
-	slices.SortFunc(lost, func(a, b agent.TurnKey) int { return cmp2(a.Session, b.Session) })
+	slices.SortFunc(lost, func(a, b agent.TurnKey) int { return strings.Compare(string(a.Session), string(b.Session)) })
 	if err != nil || !slices.Equal(lost, []agent.TurnKey{key("s3", "t1"), key("s4", "t1")}) {
 		t.Errorf("lost %v, %v; want the one of another epoch and the one that there is not", lost, err)
 	}
@@ -144,13 +170,6 @@ func TestLease_RenewedLasts(t *testing.T) {
 	if lost, err := a.Renew(t.Context(), "a", nil, lease); err != nil || lost != nil {
 		t.Errorf("nothing: lost %v, %v", lost, err)
 	}
-}
-
-func cmp2[T ~string](a, b T) int {
-	if a < b {
-		return -1
-	}
-	return 1
 }
 
 // A turn that is written to is neither waited for nor called lost.

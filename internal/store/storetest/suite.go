@@ -29,6 +29,7 @@ type Store interface {
 	ChangeMode(context.Context, agent.ModeChange) (agent.Session, agent.ModeChange, bool, error)
 	ModeChangeOf(context.Context, agent.TurnKey, agent.CallID) (agent.ModeChange, bool, error)
 	ModeHistory(context.Context, agent.OrgID, agent.SessionID, store.Page) ([]agent.ModeChange, string, error)
+	Standing(context.Context, agent.TurnKey) (store.Standing, error)
 	OpenTurn(context.Context, store.NewTurn) error
 	Turn(context.Context, agent.TurnKey) (agent.Turn, error)
 	Turns(context.Context, agent.OrgID, agent.SessionID, store.Page) ([]agent.Turn, string, error)
@@ -37,6 +38,8 @@ type Store interface {
 	Transcript(ctx context.Context, org agent.OrgID, id agent.SessionID, after, before int64) ([]store.TurnItems, error)
 	Unfinished(context.Context) ([]agent.TurnKey, error)
 	Expired(context.Context, time.Time) ([]agent.TurnKey, error)
+	NextQueued(context.Context, agent.OrgID, agent.SessionID) (agent.Turn, error)
+	IdleQueues(context.Context) ([]agent.TurnKey, error)
 	Blob(context.Context, agent.OrgID, string) ([]byte, error)
 	EraseOrg(context.Context, agent.OrgID) (int, error)
 	EraseIdle(context.Context, time.Time, store.SessionKey, int) (int, store.SessionKey, error)
@@ -55,6 +58,7 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() Store)) {
 		{"Session", sessionTests()},
 		{"Mode", modeTests()},
 		{"Turn", turnTests()},
+		{"Queue", queueTests()},
 		{"Step", stepTests()},
 		{"Transcript", transcriptTests()},
 		{"Blob", blobTests()},

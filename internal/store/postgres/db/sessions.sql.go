@@ -122,7 +122,7 @@ func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) (i
 }
 
 const lockSession = `-- name: LockSession :exec
-SELECT FROM sessions WHERE org = $1 AND session_id = $2 FOR UPDATE
+SELECT FROM sessions WHERE org = $1 AND session_id = $2 FOR NO KEY UPDATE
 `
 
 type LockSessionParams struct {
@@ -138,7 +138,7 @@ func (q *Queries) LockSession(ctx context.Context, arg LockSessionParams) error 
 }
 
 const lockedSession = `-- name: LockedSession :one
-SELECT org, session_id, created_by, mode, version, system_prompt, client_tools, agent_context, conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at FROM sessions WHERE org = $1 AND session_id = $2 FOR UPDATE
+SELECT org, session_id, created_by, mode, version, system_prompt, client_tools, agent_context, conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at FROM sessions WHERE org = $1 AND session_id = $2 FOR NO KEY UPDATE
 `
 
 type LockedSessionParams struct {

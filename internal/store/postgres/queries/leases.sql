@@ -9,7 +9,7 @@ WITH claims AS (
   SELECT t.org, t.session_id, t.turn_id FROM turns AS t
   JOIN claims AS c ON t.org = c.org AND t.session_id = c.session_id AND t.turn_id = c.turn_id AND t.epoch = c.epoch
   WHERE t.owner = @owner::text
-  FOR UPDATE OF t SKIP LOCKED
+  FOR NO KEY UPDATE OF t SKIP LOCKED
 ), renewed AS (
   UPDATE turns AS t SET lease_until = (extract(epoch FROM now()) * 1000000)::bigint + @lease::bigint
   FROM mine AS m WHERE t.org = m.org AND t.session_id = m.session_id AND t.turn_id = m.turn_id
@@ -27,7 +27,7 @@ WITH free AS (
     AND f.lease_until < (extract(epoch FROM now()) * 1000000)::bigint
   ORDER BY f.lease_until
   LIMIT @size
-  FOR UPDATE SKIP LOCKED
+  FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE turns AS t SET owner = @owner::text, epoch = t.epoch + 1,
   lease_until = (extract(epoch FROM now()) * 1000000)::bigint + @lease::bigint

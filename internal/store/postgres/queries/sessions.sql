@@ -11,10 +11,10 @@ SELECT * FROM sessions WHERE org = @org AND session_id = @session_id;
 -- Keeps all other writers of the session waiting. A statement behind it sees everything
 -- that those before it have written, which one that waits by itself would not.
 -- name: LockSession :exec
-SELECT FROM sessions WHERE org = @org AND session_id = @session_id FOR UPDATE;
+SELECT FROM sessions WHERE org = @org AND session_id = @session_id FOR NO KEY UPDATE;
 
 -- name: LockedSession :one
-SELECT * FROM sessions WHERE org = @org AND session_id = @session_id FOR UPDATE;
+SELECT * FROM sessions WHERE org = @org AND session_id = @session_id FOR NO KEY UPDATE;
 
 -- name: Sessions :many
 SELECT * FROM sessions
