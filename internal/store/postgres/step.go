@@ -3,7 +3,6 @@ package postgres
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -192,16 +191,16 @@ func (s *Store) Steps(ctx context.Context, k agent.TurnKey) ([]agent.Step, error
 }
 
 // Transcript returns what the model has seen and said in the completed turns of a
-// session, raw and in order. A beforeOrdinal other than 0 stops before the turn
-// with that ordinal, which gives the transcript as it was when that turn began.
-func (s *Store) Transcript(ctx context.Context, org agent.OrgID, id agent.SessionID, beforeOrdinal int64) ([]json.RawMessage, error) {
+// session, raw and in order, of the turns with an ordinal above after and below before;
+// 0 is no bound.
+func (s *Store) Transcript(ctx context.Context, org agent.OrgID, id agent.SessionID, after, before int64) ([]store.TurnItems, error) {
 	doing := fmt.Sprintf("read the transcript of session %s/%s", org, id)
-	if beforeOrdinal == 0 {
-		beforeOrdinal = math.MaxInt64
+	if before == 0 {
+		before = math.MaxInt64
 	}
 	var rows []db.TranscriptRow
 	err := s.repeat(ctx, doing, func(ctx context.Context, q *db.Queries) (err error) {
-		rows, err = q.Transcript(ctx, db.TranscriptParams{Org: org, SessionID: id, BeforeOrdinal: beforeOrdinal})
+		rows, err = q.Transcript(ctx, db.TranscriptParams{Org: org, SessionID: id, After: after, Before: before})
 		return err
 	})
 	if err != nil {
@@ -214,11 +213,11 @@ func (s *Store) Transcript(ctx context.Context, org agent.OrgID, id agent.Sessio
 		if err != nil {
 			return nil, explain(doing, err)
 		}
-		if err := t.Add(r.Kind, items); err != nil {
+		if err := t.Add(r.Ordinal, r.Kind, items); err != nil {
 			return nil, explain(doing, err)
 		}
 	}
-	return t.Items(), nil
+	return t.Turns(), nil
 }
 
 // stepRows are steps as they are stored, column by column.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
 )
@@ -85,31 +84,21 @@ func BenchmarkSteps(b *testing.B) {
 	}
 }
 
-// The log is folded while turns are written, and then written from its beginning.
+// The log is folded when so many commits stand in it, by nobody who waits for it, and
+// wholly: then nothing is left for a commit to do.
 func TestLog_IsFoldedMeanwhile(t *testing.T) {
 	s := temporary(t)
-	execute(t, s, "PRAGMA synchronous = OFF")
-	const most = 16 << 20
-	written := int64(0)
-	for i := 0; written < 3*most; i++ {
-		before := pages(t, s)
+	for i := range 3 * foldAfter {
 		if err := benchTurn(s, key(1, i), int64(min(i, 1)), t); err != nil {
 			t.Fatal(err)
 		}
-		written += (pages(t, s) - before + 8) << 12 // and what a turn changes besides
-		if i%foldAfter == 0 {
-			time.Sleep(time.Millisecond) // as long as a disk would take
+	}
+	eventually(t, "the folding", func() bool { return s.upkeep.folds.Load() > 0 })
+	folds := s.upkeep.folds.Load()
+	for i := range foldAfter {
+		if err := benchTurn(s, key(2, i), int64(min(i, 1)), t); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if size := logged(t, s); size > most {
-		t.Errorf("the log has %d bytes after %d were written", size, written)
-	}
-}
-
-func pages(t *testing.T, s *Store) (n int64) {
-	t.Helper()
-	if err := s.pool.QueryRowContext(t.Context(), "PRAGMA page_count").Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
+	eventually(t, "the next folding", func() bool { return s.upkeep.folds.Load() > folds })
 }

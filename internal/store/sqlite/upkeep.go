@@ -26,7 +26,8 @@ const shrinkStep = 256
 type upkeep struct {
 	store *Store
 	conn  *sql.DB
-	erase atomic.Bool // something was erased since the file was last made smaller
+	erase atomic.Bool  // something was erased since the file was last made smaller
+	folds atomic.Int64 // how often the log was folded
 	stop  context.CancelFunc
 	done  chan struct{} // closed when run has returned
 }
@@ -115,9 +116,9 @@ func (u *upkeep) run(ctx context.Context) {
 
 // fold copies what the log has into the data file, while others write, so that no commit
 // has to do it; then, with the writer standing still, the few pages that have come
-// meanwhile. The log is written from its beginning then. Where that does not come about,
-// because somebody reads from the log, it grows until the next time, and when it is very
-// large a commit folds it (wal_autocheckpoint).
+// meanwhile. With everything copied the log is written from its beginning again, unless
+// somebody reads from it. Then it grows until the next time, and when it is very large a
+// commit folds it (wal_autocheckpoint).
 func (u *upkeep) fold(ctx context.Context) error {
 	copied := func() error {
 		var busy, frames, folded int64
@@ -126,7 +127,11 @@ func (u *upkeep) fold(ctx context.Context) error {
 	if err := copied(); err != nil {
 		return err
 	}
-	return u.store.writer.do(ctx, func(context.Context, *db.Queries) error { return copied() })
+	if err := u.store.writer.do(ctx, func(context.Context, *db.Queries) error { return copied() }); err != nil {
+		return err
+	}
+	u.folds.Add(1)
+	return nil
 }
 
 // heal sets the reserve aside again if it can. The writer does it, so that no commit

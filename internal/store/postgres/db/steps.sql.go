@@ -121,28 +121,35 @@ func (q *Queries) StepsBetween(ctx context.Context, arg StepsBetweenParams) ([]S
 }
 
 const transcript = `-- name: Transcript :many
-SELECT s.kind, s.items, s.cuts
+SELECT t.ordinal, s.kind, s.items, s.cuts
 FROM turns AS t
 JOIN steps AS s ON s.org = t.org AND s.session_id = t.session_id AND s.turn_id = t.turn_id
-WHERE t.org = $1 AND t.session_id = $2 AND t.state = 'completed' AND t.ordinal < $3
+WHERE t.org = $1 AND t.session_id = $2 AND t.state = 'completed' AND t.ordinal > $3 AND t.ordinal < $4
   AND s.kind IN ('asked', 'answered')
 ORDER BY t.ordinal, s.n
 `
 
 type TranscriptParams struct {
-	Org           agent.OrgID
-	SessionID     agent.SessionID
-	BeforeOrdinal int64
+	Org       agent.OrgID
+	SessionID agent.SessionID
+	After     int64
+	Before    int64
 }
 
 type TranscriptRow struct {
-	Kind  agent.StepKind
-	Items []byte
-	Cuts  []byte
+	Ordinal int64
+	Kind    agent.StepKind
+	Items   []byte
+	Cuts    []byte
 }
 
 func (q *Queries) Transcript(ctx context.Context, arg TranscriptParams) ([]TranscriptRow, error) {
-	rows, err := q.db.Query(ctx, transcript, arg.Org, arg.SessionID, arg.BeforeOrdinal)
+	rows, err := q.db.Query(ctx, transcript,
+		arg.Org,
+		arg.SessionID,
+		arg.After,
+		arg.Before,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +157,12 @@ func (q *Queries) Transcript(ctx context.Context, arg TranscriptParams) ([]Trans
 	var items []TranscriptRow
 	for rows.Next() {
 		var i TranscriptRow
-		if err := rows.Scan(&i.Kind, &i.Items, &i.Cuts); err != nil {
+		if err := rows.Scan(
+			&i.Ordinal,
+			&i.Kind,
+			&i.Items,
+			&i.Cuts,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

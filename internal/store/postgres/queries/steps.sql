@@ -10,9 +10,9 @@ WHERE org = @org AND session_id = @session_id AND turn_id = @turn_id AND n >= @f
 ORDER BY n;
 
 -- name: Transcript :many
-SELECT s.kind, s.items, s.cuts
+SELECT t.ordinal, s.kind, s.items, s.cuts
 FROM turns AS t
 JOIN steps AS s ON s.org = t.org AND s.session_id = t.session_id AND s.turn_id = t.turn_id
-WHERE t.org = @org AND t.session_id = @session_id AND t.state = 'completed' AND t.ordinal < @before_ordinal
+WHERE t.org = @org AND t.session_id = @session_id AND t.state = 'completed' AND t.ordinal > @after AND t.ordinal < @before
   AND s.kind IN ('asked', 'answered')
 ORDER BY t.ordinal, s.n;
