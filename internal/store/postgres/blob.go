@@ -46,19 +46,9 @@ func contentsOf(blobs []agent.Blob) (c contentRows) {
 	return c
 }
 
-// contents returns the contents of the turn that the steps may repeat. Only a request
-// repeats them, and only one whose new items are large; for all others the database is
-// not asked.
+// contents returns the contents of the turn that the steps may repeat.
 func (s *Store) contents(ctx context.Context, doing string, a store.Append) ([]agent.Blob, error) {
-	size := 0
-	for _, step := range a.Steps {
-		if step.Asked != nil {
-			for _, item := range step.Asked.NewItems {
-				size += len(item)
-			}
-		}
-	}
-	if size < store.MinCut {
+	if !store.MayRepeat(a.Steps) {
 		return nil, nil
 	}
 	var rows []db.TurnBlobsRow
@@ -69,45 +59,7 @@ func (s *Store) contents(ctx context.Context, doing string, a store.Append) ([]a
 	return convert(rows, func(r db.TurnBlobsRow) agent.Blob { return agent.Blob{SHA256: r.SHA256, Data: r.Data} }), err
 }
 
-// mender puts contents back into stored steps. It reads each of them once.
-type mender struct {
-	content func(sha256 string) ([]byte, error)
-}
-
-func (s *Store) mender(ctx context.Context, org agent.OrgID) mender {
-	found := map[string][]byte{}
-	return mender{func(sha256 string) ([]byte, error) {
-		data, ok := found[sha256]
-		if ok {
-			return data, nil
-		}
-		data, err := s.Blob(ctx, org, sha256)
-		if err != nil {
-			return nil, err
-		}
-		found[sha256] = data
-		return data, nil
-	}}
-}
-
-// step puts the contents back into both parts of a stored step.
-func (m mender) step(data, items, cuts []byte) ([]byte, []byte, error) {
-	h, err := store.ReadHoles(cuts)
-	if err != nil {
-		return nil, nil, err
-	}
-	if data, err = store.Mend(data, h.Data, m.content); err != nil {
-		return nil, nil, err
-	}
-	items, err = store.Mend(items, h.Items, m.content)
-	return data, items, err
-}
-
-// items is step for one that is only read for its items.
-func (m mender) items(items, cuts []byte) ([]byte, error) {
-	h, err := store.ReadHoles(cuts)
-	if err != nil {
-		return nil, err
-	}
-	return store.Mend(items, h.Items, m.content)
+// mender puts contents of the organisation back into stored steps.
+func (s *Store) mender(ctx context.Context, org agent.OrgID) *store.Mender {
+	return store.NewMender(func(sha256 string) ([]byte, error) { return s.Blob(ctx, org, sha256) })
 }

@@ -130,7 +130,7 @@ func (s *Store) Steps(ctx context.Context, k agent.TurnKey) ([]agent.Step, error
 	mend := s.mender(ctx, k.Org)
 	for _, r := range rows {
 		step := agent.Step{N: int(r.N), Kind: r.Kind, FirstEvent: r.FirstEvent, At: instant(r.At)}
-		data, items, err := mend.step(r.Data, r.Items, r.Cuts)
+		data, items, err := mend.Step(r.Data, r.Items, r.Cuts)
 		if err != nil {
 			return nil, explain(doing, err)
 		}
@@ -157,7 +157,7 @@ func (s *Store) Transcript(ctx context.Context, org agent.OrgID, id agent.Sessio
 	var t store.Transcript
 	mend := s.mender(ctx, org)
 	for _, r := range rows {
-		items, err := mend.items(r.Items, r.Cuts)
+		items, err := mend.Items(r.Items, r.Cuts)
 		if err != nil {
 			return nil, explain(doing, err)
 		}
