@@ -203,7 +203,7 @@ func (q *Queries) Session(ctx context.Context, arg SessionParams) (Session, erro
 
 const sessions = `-- name: Sessions :many
 SELECT org, session_id, created_by, mode, version, system_prompt, client_tools, agent_context, conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at FROM sessions
-WHERE org = $1 AND created_at <= $2 AND (created_at < $2 OR session_id < $3)
+WHERE org = $1 AND created_at > 0 AND created_at <= $2 AND (created_at < $2 OR session_id < $3)
 ORDER BY created_at DESC, session_id DESC
 LIMIT $4
 `
@@ -450,7 +450,7 @@ WHERE s.org = $1 AND s.session_id = $2 AND (s.updated_at >= $3::bigint
   OR EXISTS (SELECT 1 FROM turns AS a
     WHERE a.org = s.org AND a.session_id = s.session_id AND a.state IN ('accepted', 'running', 'waiting'))
   OR EXISTS (SELECT 1 FROM turns AS t
-    WHERE t.org = s.org AND t.session_id = s.session_id AND t.ordinal = s.turns AND t.updated_at >= $3::bigint))
+    WHERE t.org = s.org AND t.session_id = s.session_id AND t.ordinal > 0 AND t.ordinal = s.turns AND t.updated_at >= $3::bigint))
 `
 
 type StirredParams struct {

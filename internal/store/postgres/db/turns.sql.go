@@ -507,7 +507,7 @@ func (q *Queries) Turn(ctx context.Context, arg TurnParams) (Turn, error) {
 
 const turns = `-- name: Turns :many
 SELECT org, session_id, turn_id, ordinal, user_id, state, queued, request, body_sha256, mode, tools, stream, response, fault, continuation_sha256, deadline, created_at, updated_at, steps, owner, epoch, lease_until FROM turns
-WHERE org = $1 AND session_id = $2 AND ordinal > $3
+WHERE org = $1 AND session_id = $2 AND ordinal > 0 AND ordinal > $3
 ORDER BY ordinal
 LIMIT $4
 `

@@ -5,6 +5,11 @@
 -- that clients and models write, which may hold the zero byte that text refuses.
 -- Keys compare byte by byte, whatever locale the database has.
 --
+-- Some indexes have a condition that every row fulfils. A query that is to use such an
+-- index names the condition, and no other query can: else the planner, which knows
+-- sessions by their average, takes it for as good as the primary key, and looks a turn
+-- up by walking all turns of its session.
+--
 -- Migrations only go forward. A database with a newer schema than the program
 -- knows is refused when it is opened.
 
@@ -29,7 +34,7 @@ CREATE TABLE sessions (
   PRIMARY KEY (org, session_id)
 ) WITH (fillfactor = 80); -- each turn updates its row, which then finds space beside it
 
-CREATE INDEX sessions_newest ON sessions (org, created_at, session_id);
+CREATE INDEX sessions_newest ON sessions (org, created_at, session_id) WHERE created_at > 0;
 
 -- Append-only; written together with sessions.mode.
 CREATE TABLE mode_changes (
@@ -84,7 +89,7 @@ CREATE TABLE turns (
   FOREIGN KEY (org, session_id) REFERENCES sessions (org, session_id) ON DELETE CASCADE
 ) WITH (fillfactor = 80);
 
-CREATE UNIQUE INDEX turns_ordinal ON turns (org, session_id, ordinal);
+CREATE UNIQUE INDEX turns_ordinal ON turns (org, session_id, ordinal) WHERE ordinal > 0;
 
 -- One active turn per session, and the short list that the sweeps walk.
 CREATE UNIQUE INDEX turns_active ON turns (org, session_id) WHERE state IN ('accepted', 'running', 'waiting') AND NOT queued;

@@ -18,7 +18,7 @@ SELECT * FROM sessions WHERE org = @org AND session_id = @session_id FOR NO KEY 
 
 -- name: Sessions :many
 SELECT * FROM sessions
-WHERE org = @org AND created_at <= @created_at AND (created_at < @created_at OR session_id < @session_id)
+WHERE org = @org AND created_at > 0 AND created_at <= @created_at AND (created_at < @created_at OR session_id < @session_id)
 ORDER BY created_at DESC, session_id DESC
 LIMIT @size;
 
@@ -88,4 +88,4 @@ WHERE s.org = @org AND s.session_id = @session_id AND (s.updated_at >= @before::
   OR EXISTS (SELECT 1 FROM turns AS a
     WHERE a.org = s.org AND a.session_id = s.session_id AND a.state IN ('accepted', 'running', 'waiting'))
   OR EXISTS (SELECT 1 FROM turns AS t
-    WHERE t.org = s.org AND t.session_id = s.session_id AND t.ordinal = s.turns AND t.updated_at >= @before::bigint));
+    WHERE t.org = s.org AND t.session_id = s.session_id AND t.ordinal > 0 AND t.ordinal = s.turns AND t.updated_at >= @before::bigint));

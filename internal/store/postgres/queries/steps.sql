@@ -13,6 +13,7 @@ ORDER BY n;
 SELECT t.ordinal, s.kind, s.items, s.cuts
 FROM turns AS t
 JOIN steps AS s ON s.org = t.org AND s.session_id = t.session_id AND s.turn_id = t.turn_id
-WHERE t.org = @org AND t.session_id = @session_id AND t.state = 'completed' AND t.ordinal > @after AND t.ordinal < @before
+WHERE t.org = @org AND t.session_id = @session_id AND t.state = 'completed'
+  AND t.ordinal > 0 AND t.ordinal > @after AND t.ordinal < @before
   AND s.kind IN ('asked', 'answered')
 ORDER BY t.ordinal, s.n;

@@ -57,7 +57,7 @@ SELECT * FROM turns WHERE org = @org AND session_id = @session_id AND turn_id = 
 
 -- name: Turns :many
 SELECT * FROM turns
-WHERE org = @org AND session_id = @session_id AND ordinal > @ordinal
+WHERE org = @org AND session_id = @session_id AND ordinal > 0 AND ordinal > @ordinal
 ORDER BY ordinal
 LIMIT @size;
 
