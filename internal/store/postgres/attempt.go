@@ -26,6 +26,10 @@ const (
 // which the outcome is unknown.
 const defaultLookTime = 2 * time.Second
 
+// defaultAttemptTime bounds one try. A server that is gone without a word is found out by
+// that alone, and the call may have time for another one.
+const defaultAttemptTime = 5 * time.Second
+
 // unit is one unit of writing.
 type unit struct {
 	doing string
@@ -78,7 +82,7 @@ func (s *Store) write(ctx context.Context, u unit) error {
 		if final {
 			return s.fail(u, failure)
 		}
-		err := s.with(ctx, func(c *pgxpool.Conn) error { return u.run(ctx, c) })
+		err := s.with(ctx, u.run)
 		if err == nil {
 			return nil
 		}
@@ -116,21 +120,29 @@ func (s *Store) repeat(ctx context.Context, doing string, run func(ctx context.C
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	for tries := 1; ; tries++ {
-		err := s.with(ctx, func(c *pgxpool.Conn) error { return run(ctx, db.New(c)) })
+		err := s.with(ctx, func(ctx context.Context, c *pgxpool.Conn) error { return run(ctx, db.New(c)) })
 		if err == nil || judge(err) == refused || ctx.Err() != nil || pause(ctx, tries) != nil {
 			return explain(doing, err)
 		}
 	}
 }
 
-// with runs something on a connection, and notes what its failure says about the others.
-func (s *Store) with(ctx context.Context, run func(c *pgxpool.Conn) error) error {
+// with tries something on a connection, and notes what its failure says about the others.
+func (s *Store) with(ctx context.Context, run func(ctx context.Context, c *pgxpool.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.attemptTime)
+	defer cancel()
 	c, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return &unsentError{err}
 	}
-	err = run(c)
-	c.Release()
+	err = run(ctx, c)
+	if c.Conn().IsClosed() {
+		// The driver says goodbye to the server for as long as 15 s, in which the pool would
+		// count it among its own.
+		c.Hijack()
+	} else {
+		c.Release()
+	}
 	if err != nil {
 		s.note(err)
 	}
@@ -167,7 +179,7 @@ func (s *Store) note(err error) {
 }
 
 func (s *Store) look(ctx context.Context, u unit) (happened bool, err error) {
-	err = s.with(ctx, func(c *pgxpool.Conn) (err error) {
+	err = s.with(ctx, func(ctx context.Context, c *pgxpool.Conn) (err error) {
 		happened, err = u.landed(ctx, db.New(c))
 		return err
 	})

@@ -292,6 +292,30 @@ func TestWrite_LostOneIsStillUnderWay(t *testing.T) {
 	}
 }
 
+// A server that is gone without a word is found out in time for another one.
+func TestWrite_ConnectionLeadsNowhere(t *testing.T) {
+	database := cluster.Database(t)
+	direct := another(t, database)
+	p := newProxy(t)
+	s := another(t, p.through(database))
+	s.attemptTime = 200 * time.Millisecond
+	for i, w := range writes() {
+		id := agent.SessionID(fmt.Sprint("s", i))
+		w.prepare(t, direct, id)
+		p.deafen()
+		if err := w.do(t.Context(), s, id); err != nil {
+			t.Errorf("%s: %v", w.name, err)
+		}
+		if times := w.times(t, direct, id); times != 1 {
+			t.Errorf("%s: done %d times", w.name, times)
+		}
+	}
+	p.deafen()
+	if _, err := s.Session(t.Context(), "acme", "s1"); err != nil {
+		t.Errorf("a read: %v", err)
+	}
+}
+
 // waitForLocks returns when so many statements wait for a lock in the database.
 func waitForLocks(t *testing.T, s *Store, want int) {
 	t.Helper()

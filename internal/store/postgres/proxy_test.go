@@ -26,10 +26,10 @@ type proxy struct {
 	socket   string
 	work     sync.WaitGroup
 
-	mu    sync.Mutex // guards what follows
-	conns map[net.Conn]bool
-	from  side // of whom the messages are counted
-	left  int  // how many more of them are delivered; negative: all
+	mu    sync.Mutex        // guards what follows
+	conns map[net.Conn]bool // true: it is deaf, and what it says is lost
+	from  side              // of whom the messages are counted
+	left  int               // how many more of them are delivered; negative: all
 	fired bool
 	after bool // nothing is let through after the cut
 	down  bool
@@ -88,6 +88,22 @@ func (p *proxy) breakAll() {
 	}
 }
 
+// deafen makes the connections that there are lead nowhere, without a word to anybody, as
+// when a machine has lost its power. New ones get through.
+func (p *proxy) deafen() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		p.conns[c] = true
+	}
+}
+
+func (p *proxy) isDeaf(c net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.conns[c]
+}
+
 func (p *proxy) accept() {
 	for {
 		c, err := p.listener.Accept()
@@ -101,7 +117,7 @@ func (p *proxy) accept() {
 		}
 		p.mu.Lock()
 		down := p.down
-		p.conns[c], p.conns[s] = true, true
+		p.conns[c], p.conns[s] = false, false
 		p.mu.Unlock()
 		if down {
 			p.end(c, s)
@@ -131,6 +147,9 @@ func (p *proxy) forward(of side, from, to net.Conn) {
 		}
 		if of == client && !first {
 			p.count(message)
+		}
+		if p.isDeaf(from) {
+			continue
 		}
 		if _, err := to.Write(message); err != nil {
 			return

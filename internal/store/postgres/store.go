@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -35,8 +36,8 @@ type Store struct {
 	log  *slog.Logger
 	now  func() time.Time
 	pool *pgxpool.Pool
-	// lookTime is defaultLookTime, but for tests.
-	lookTime time.Duration
+	// These have their defaults, but for tests.
+	attemptTime, lookTime time.Duration
 
 	lost atomic.Int64 // when a connection was last lost, in nanoseconds since 1970
 	full atomic.Int64 // until when nothing new is begun, likewise
@@ -55,7 +56,7 @@ func Open(ctx context.Context, connection string, log *slog.Logger) (*Store, err
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
 	at := config.ConnConfig
-	s := &Store{name: fmt.Sprintf("database %s on %s", at.Database, at.Host), log: log, now: time.Now, lookTime: defaultLookTime}
+	s := &Store{name: fmt.Sprintf("database %s on %s", at.Database, at.Host), log: log, now: time.Now, attemptTime: defaultAttemptTime, lookTime: defaultLookTime}
 	// One that was at rest when another was lost is asked whether it is still there; to ask
 	// each time would be a round trip more.
 	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
@@ -97,6 +98,9 @@ func configure(connection string) (*pgxpool.Config, error) {
 	if !said("connect_timeout") {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
+	// A server that is gone without a word is noticed on connections that are at rest, too.
+	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}}
+	config.ConnConfig.DialFunc = dialer.DialContext
 	if config.ConnConfig.ValidateConnect == nil {
 		// Of several hosts the primary; and never a standby, not even to read: it may be
 		// behind what was acknowledged.
