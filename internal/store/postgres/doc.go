@@ -11,7 +11,7 @@
 // the lock that it needs, and so one round trip; a refusal takes a second one, to say
 // why. A write that was begun is finished even when its caller gives up. When the
 // connection breaks on the way to the commit, the write is looked for by its key and its
-// content before it is tried again (see attempt).
+// content before it is tried again (Store.write).
 //
 // Reads go to the primary, like writes, and see every write that has returned.
 //
@@ -19,6 +19,10 @@
 // moves on (see Renew and Takeover). A write of an earlier epoch is refused with
 // store.ErrFenced, so a node that was paused cannot write late. Times are those of the
 // database's clock, never a node's.
+//
+// Transactions are READ COMMITTED, the server's default: a statement behind a lock sees
+// what was written while it waited. A stricter default works too, at the price of
+// conflicts that are tried again.
 //
 // A pooler in transaction mode may stand between: nothing here lives in a server
 // session, no statement has a name, and nobody listens for notifications.
