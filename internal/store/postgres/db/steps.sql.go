@@ -124,7 +124,8 @@ const transcript = `-- name: Transcript :many
 SELECT t.ordinal, s.kind, s.items, s.cuts
 FROM turns AS t
 JOIN steps AS s ON s.org = t.org AND s.session_id = t.session_id AND s.turn_id = t.turn_id
-WHERE t.org = $1 AND t.session_id = $2 AND t.state = 'completed' AND t.ordinal > $3 AND t.ordinal < $4
+WHERE t.org = $1 AND t.session_id = $2 AND t.state = 'completed'
+  AND t.ordinal > 0 AND t.ordinal > $3 AND t.ordinal < $4
   AND s.kind IN ('asked', 'answered')
 ORDER BY t.ordinal, s.n
 `
