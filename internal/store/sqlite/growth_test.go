@@ -84,21 +84,40 @@ func BenchmarkSteps(b *testing.B) {
 	}
 }
 
-// The log is folded when so many commits stand in it, by nobody who waits for it, and
-// wholly: then nothing is left for a commit to do.
-func TestLog_IsFoldedMeanwhile(t *testing.T) {
+// What is folded is in the data file, and the log is then written from its beginning.
+func TestLog_IsFolded(t *testing.T) {
 	s := temporary(t)
-	for i := range 3 * foldAfter {
-		if err := benchTurn(s, key(1, i), int64(min(i, 1)), t); err != nil {
+	s.writer.foldAfter = 0
+	size := func() int64 {
+		info, err := os.Stat(s.path)
+		if err != nil {
 			t.Fatal(err)
 		}
+		return info.Size()
 	}
-	eventually(t, "the folding", func() bool { return s.upkeep.folds.Load() > 0 })
-	folds := s.upkeep.folds.Load()
-	for i := range foldAfter {
-		if err := benchTurn(s, key(2, i), int64(min(i, 1)), t); err != nil {
-			t.Fatal(err)
+	n := 0
+	write := func() {
+		for range foldAfter {
+			if err := benchTurn(s, key(1, n), int64(min(n, 1)), t); err != nil {
+				t.Fatal(err)
+			}
+			n++
 		}
 	}
-	eventually(t, "the next folding", func() bool { return s.upkeep.folds.Load() > folds })
+	write()
+	first := logged(t, s)
+	for range 9 {
+		if err := s.upkeep.fold(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		write()
+	}
+	if last := logged(t, s); last > 2*first {
+		t.Errorf("the log has %d bytes after %d turns and %d after ten times as many", first, foldAfter, last)
+	}
+	// The writer sees to it by itself.
+	before := size()
+	s.writer.foldAfter = foldAfter
+	write()
+	eventually(t, "the folding", func() bool { return size() > before })
 }

@@ -26,8 +26,7 @@ const shrinkStep = 256
 type upkeep struct {
 	store *Store
 	conn  *sql.DB
-	erase atomic.Bool  // something was erased since the file was last made smaller
-	folds atomic.Int64 // how often the log was folded
+	erase atomic.Bool // something was erased since the file was last made smaller
 	stop  context.CancelFunc
 	done  chan struct{} // closed when run has returned
 }
@@ -127,11 +126,7 @@ func (u *upkeep) fold(ctx context.Context) error {
 	if err := copied(); err != nil {
 		return err
 	}
-	if err := u.store.writer.do(ctx, func(context.Context, *db.Queries) error { return copied() }); err != nil {
-		return err
-	}
-	u.folds.Add(1)
-	return nil
+	return u.store.writer.pause(ctx, copied)
 }
 
 // heal sets the reserve aside again if it can. The writer does it, so that no commit

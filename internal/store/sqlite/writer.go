@@ -58,9 +58,10 @@ type control struct {
 }
 
 type job struct {
-	ctx context.Context
-	run unit
-	err error // what came of it, once it is done
+	ctx  context.Context
+	run  unit
+	solo bool  // it wants no transaction, and shares none
+	err  error // what came of it, once it is done
 
 	turn chan bool // told once: true when it is done, false when its caller is to write
 }
@@ -95,10 +96,19 @@ func newWriter(ctx context.Context, pool *sql.DB) (_ *writer, err error) {
 // ends the wait for the writer's attention only; from then on the wait is bounded
 // by the work of one group and the busy timeout.
 func (w *writer) do(ctx context.Context, run unit) error {
+	return w.submit(ctx, &job{run: run})
+}
+
+// pause runs something while nobody writes, outside of any transaction.
+func (w *writer) pause(ctx context.Context, run func() error) error {
+	return w.submit(ctx, &job{solo: true, run: func(context.Context, *db.Queries) error { return run() }})
+}
+
+func (w *writer) submit(ctx context.Context, j *job) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	j := &job{ctx: context.WithoutCancel(ctx), run: run}
+	j.ctx = context.WithoutCancel(ctx)
 	wait, err := w.enter(j)
 	switch {
 	case err != nil:
@@ -172,7 +182,10 @@ func (w *writer) leave(j *job) bool {
 // write.
 func (w *writer) write(j *job) {
 	w.mu.Lock()
-	n := min(len(w.queue), maxGroup-1)
+	n := 0
+	for !j.solo && n < min(len(w.queue), maxGroup-1) && !w.queue[n].solo {
+		n++
+	}
 	group := append([]*job{j}, w.queue[:n]...)
 	w.queue = slices.Delete(w.queue, 0, n)
 	w.mu.Unlock()
@@ -238,6 +251,10 @@ func (w *writer) release() error {
 
 // commit runs a group. Each of its jobs has its error then.
 func (w *writer) commit(group []*job) {
+	if first := group[0]; first.solo {
+		first.err = first.run(first.ctx, w.q)
+		return
+	}
 	if len(group) > 1 && w.together(group) == nil {
 		return
 	}
@@ -293,7 +310,7 @@ func (w *writer) transact(run func() error) error {
 		return fmt.Errorf("commit: %w", err)
 	}
 	committed = true
-	if w.unfolded++; w.unfolded == w.foldAfter {
+	if w.unfolded++; w.foldAfter > 0 && w.unfolded >= w.foldAfter {
 		w.unfolded = 0
 		select {
 		case w.full <- struct{}{}:

@@ -205,6 +205,45 @@ func TestWriter_GoesOnAfterAPanic(t *testing.T) {
 	}
 }
 
+// What pauses the writer shares no transaction with those that wait beside it.
+func TestWriter_PausesBetweenTransactions(t *testing.T) {
+	s := temporary(t)
+	release := occupy(t, s)
+	results := make(chan error, 3)
+	waiting := func(n int) {
+		for queued := 0; queued < n; time.Sleep(time.Millisecond) {
+			s.writer.mu.Lock()
+			queued = len(s.writer.queue)
+			s.writer.mu.Unlock()
+		}
+	}
+	go func() { results <- s.CreateSession(t.Context(), newSession("s1")) }()
+	waiting(1)
+	go func() {
+		results <- s.writer.pause(t.Context(), func() error {
+			if !hasSession(t, s, "s1") || hasSession(t, s, "s2") {
+				t.Error("it does not stand where it came")
+			}
+			_, err := s.writer.conn.ExecContext(t.Context(), "BEGIN; ROLLBACK") // fails within a transaction
+			return err
+		})
+	}()
+	waiting(2)
+	go func() { results <- s.CreateSession(t.Context(), newSession("s2")) }()
+	waiting(3)
+	if err := release(); err != nil {
+		t.Error(err)
+	}
+	for range 3 {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	if !hasSession(t, s, "s2") {
+		t.Error("the write after it is not there")
+	}
+}
+
 // A full disk gives its own kind, leaves nothing behind, lets readers read, and is
 // over when there is room again.
 func TestWriter_FullDisk(t *testing.T) {
