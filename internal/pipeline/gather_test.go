@@ -117,6 +117,9 @@ func TestGather_StillbornTurnLeavesNothing(t *testing.T) {
 			if r.pipeline.Left(key) != nil {
 				t.Error("the turn is still running")
 			}
+			if n := len(r.provider.Requests()); gather < 0 && n > 0 {
+				t.Errorf("the model was asked %d times for a turn that was refused before", n)
+			}
 			for e, err := range r.pipeline.Follow(t.Context(), key, 0) {
 				if agent.KindOf(err) != agent.KindNotFound {
 					t.Errorf("followed to %s, %v", e.Type, err)

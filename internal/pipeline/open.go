@@ -130,6 +130,10 @@ func (p *Pipeline) bear(by agent.Caller, x Execution, o opened) error {
 	}, p.Hub.Open(key, 1),
 		agent.Step{Kind: agent.StepAccepted, Accepted: &agent.Accepted{Warnings: o.warnings, Instructions: o.turn.Instructions, Door: x.Door}},
 		o.first.Asked(1, o.turn.Request.Mode))
+	if err := j.stillborn(); err != nil {
+		j.close() // refused already: the model is not asked
+		return err
+	}
 	r := p.start(o.turn, j.journalled(), j, deadline)
 	<-j.born
 	err := j.stillborn()
