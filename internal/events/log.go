@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"iter"
@@ -18,16 +19,16 @@ type Log struct {
 	first int64
 
 	mu      sync.Mutex // guards what follows; never held together with the hub's
-	entries []entry    // grows only
+	pieces  Pieces     // one for each event, empty where it is one of others
+	others  []other    // the events that are no text, in order
 	closed  bool
-	grown   chan struct{} // closed at the next change; nil when nobody waits for it
+	waiting []*LogReader // those who have read everything and are to be told of more
 }
 
-// entry is an event as the Log keeps it. Most are pieces of text, of which the rest is
-// known: an open stream would else hold ten times what it has shown.
-type entry struct {
-	text  string
-	event *agent.Event // nil for a piece of text
+// other is an event that is no piece of text. Most are text, of which the rest is known.
+type other struct {
+	position int
+	event    agent.Event
 }
 
 // First returns the sequence of the Log's first event. What comes before it is in
@@ -38,8 +39,11 @@ func (l *Log) First() int64 { return l.first }
 func (l *Log) Next() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.first + int64(len(l.entries))
+	return l.next()
 }
+
+// next is Next with l.mu held.
+func (l *Log) next() int64 { return l.first + int64(l.pieces.Len()) }
 
 // Append adds events, which are numbered already and follow on from the last one.
 // It never waits for a reader. After Close it does nothing.
@@ -57,42 +61,48 @@ func (l *Log) add(events []agent.Event) bool {
 		return true
 	}
 	defer l.wake()
-	l.entries = slices.Grow(l.entries, len(events))
-	for _, e := range events {
-		next := l.first + int64(len(l.entries))
-		if e.Sequence > next {
+	for i := range events {
+		e := &events[i]
+		if e.Sequence > l.next() {
 			return false
 		}
-		if e.Sequence == next {
-			l.entries = append(l.entries, l.kept(e))
+		if e.Sequence == l.next() {
+			l.keep(e)
 		}
 	}
 	return true
 }
 
-func (l *Log) kept(e agent.Event) entry {
+// keep appends an event. l.mu is held.
+func (l *Log) keep(e *agent.Event) {
 	if e.Type == agent.EventTextDelta && e.SessionID == l.key.Session && e.TurnID == l.key.Turn {
-		return entry{text: e.Text}
+		l.pieces.Add(e.Text)
+		return
 	}
-	whole := e
-	return entry{event: &whole}
+	l.others = append(l.others, other{l.pieces.Len(), *e})
+	l.pieces.Add("")
 }
 
-// event returns the event at a position. l.mu is held.
-func (l *Log) event(position int64) agent.Event {
-	e := l.entries[position]
-	if e.event != nil {
-		return *e.event
+// appendFrom appends events from a position on, until out is full. l.mu is held.
+func (l *Log) appendFrom(out []agent.Event, position int) []agent.Event {
+	n, _ := slices.BinarySearchFunc(l.others, position, func(o other, p int) int { return cmp.Compare(o.position, p) })
+	for ; position < l.pieces.Len() && len(out) < cap(out); position++ {
+		if n < len(l.others) && l.others[n].position == position {
+			out = append(out, l.others[n].event)
+			n++
+			continue
+		}
+		out = append(out, agent.Event{Type: agent.EventTextDelta, Sequence: l.first + int64(position),
+			SessionID: l.key.Session, TurnID: l.key.Turn, Text: l.pieces.At(position)})
 	}
-	return agent.Event{Type: agent.EventTextDelta, Sequence: l.first + position,
-		SessionID: l.key.Session, TurnID: l.key.Turn, Text: e.text}
+	return out
 }
 
 // Close ends the delivery: followers read what is there and stop, and the hub
 // forgets the Log soon after. Before it, the journal must hold all that was appended.
 func (l *Log) Close() {
 	l.mu.Lock()
-	closed, empty := l.closed, len(l.entries) == 0
+	closed, empty := l.closed, l.pieces.Len() == 0
 	l.closed = true
 	l.wake()
 	l.mu.Unlock()
@@ -105,12 +115,17 @@ func (l *Log) Close() {
 	}
 }
 
-// wake tells the followers to look again. l.mu is held.
+// wake tells the followers who wait to look again. l.mu is held.
 func (l *Log) wake() {
-	if l.grown != nil {
-		close(l.grown)
-		l.grown = nil
+	for _, r := range l.waiting {
+		r.waits = false
+		select {
+		case r.grown <- struct{}{}:
+		default: // it was told before and has not looked yet
+		}
 	}
+	clear(l.waiting)
+	l.waiting = l.waiting[:0]
 }
 
 // From returns the events with a sequence above after, those that are there and
@@ -135,6 +150,8 @@ func (l *Log) Reader(after int64) *LogReader {
 type LogReader struct {
 	log      *Log
 	position int64
+	grown    chan struct{} // receives when there is more; one for all waits
+	waits    bool          // is one of the log's waiting; guarded by the log's mutex
 	ready    []agent.Event
 	batch    *[maxReady]agent.Event // what ready is part of, when it is large
 }
@@ -167,12 +184,10 @@ func (r *LogReader) Next(context.Context) ([]agent.Event, <-chan struct{}, error
 	l := r.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	end := int64(len(l.entries))
-	if r.position < end {
+	if end := int64(l.pieces.Len()); r.position < end {
 		r.makeRoom(int(min(end-r.position, maxReady)))
-		for ; r.position < end && len(r.ready) < maxReady; r.position++ {
-			r.ready = append(r.ready, l.event(r.position))
-		}
+		r.ready = l.appendFrom(r.ready, int(r.position))
+		r.position += int64(len(r.ready))
 		return r.ready, nil, nil
 	}
 	if r.batch != nil {
@@ -183,8 +198,12 @@ func (r *LogReader) Next(context.Context) ([]agent.Event, <-chan struct{}, error
 	if l.closed {
 		return nil, nil, io.EOF
 	}
-	if l.grown == nil {
-		l.grown = make(chan struct{})
+	if r.grown == nil {
+		r.grown = make(chan struct{}, 1)
 	}
-	return nil, l.grown, nil
+	if !r.waits {
+		r.waits = true
+		l.waiting = append(l.waiting, r)
+	}
+	return nil, r.grown, nil
 }

@@ -11,8 +11,9 @@ import (
 // that a reader needs no goroutine of its own. It is used by one goroutine.
 type Reader[E any] interface {
 	// Next returns the events that are ready, good until the next call. When there are
-	// none, again is closed as soon as it is worth asking once more. The error is io.EOF
-	// behind the last event; after any error there is nothing more to ask for.
+	// none, again receives or is closed as soon as it is worth asking once more. The
+	// error is io.EOF behind the last event; after any error there is nothing more to
+	// ask for.
 	Next(ctx context.Context) (ready []E, again <-chan struct{}, err error)
 }
 

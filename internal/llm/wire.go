@@ -2,9 +2,13 @@ package llm
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
+	"io"
 	"mime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -62,10 +66,16 @@ type Wire struct {
 }
 
 // Bytes returns the request body.
-func (w Wire) Bytes() []byte {
-	items := make([]json.RawMessage, 0, len(w.History)+len(w.New))
-	items = append(append(items, w.History...), w.New...)
-	return Assemble(w.Head, items, w.Tail)
+func (w Wire) Bytes() []byte { return Assemble(w.Head, w.items(), w.Tail) }
+
+// SHA256 returns the hash of Bytes.
+func (w Wire) SHA256() string { return SHA256(w.Head, w.items(), w.Tail) }
+
+func (w Wire) items() []json.RawMessage {
+	if len(w.History) == 0 {
+		return w.New
+	}
+	return slices.Concat(w.History, w.New)
 }
 
 // Assemble puts the parts of a request together again.
@@ -82,6 +92,20 @@ func Assemble(head string, items []json.RawMessage, tail string) []byte {
 		b = append(b, item...)
 	}
 	return append(b, tail...)
+}
+
+// SHA256 returns the hash of what Assemble returns, in hexadecimal.
+func SHA256(head string, items []json.RawMessage, tail string) string {
+	h := sha256.New()
+	_, _ = io.WriteString(h, head) // a hash takes everything
+	for i, item := range items {
+		if i > 0 {
+			_, _ = io.WriteString(h, ",")
+		}
+		_, _ = h.Write(item)
+	}
+	_, _ = io.WriteString(h, tail)
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // request is everything of the body but the input items. What is empty is left out.
@@ -218,7 +242,7 @@ func items(c prompt.Canonical, l Lane) []json.RawMessage {
 		switch m.Role {
 		case prompt.RoleSystem:
 			if parts := texts(m, l); len(parts) > 0 {
-				out = append(out, encode(message{Type: "message", Role: m.Role, Content: parts}))
+				out = append(out, systemItems.encode(message{Type: "message", Role: m.Role, Content: parts}))
 			}
 		case prompt.RoleUser:
 			if parts := userParts(m, l); len(parts) > 0 {
@@ -323,19 +347,6 @@ func attached(tools []json.RawMessage, name string) bool {
 		}
 	}
 	return false
-}
-
-// encode writes v as JSON without HTML escapes. All that is encoded here is made of
-// strings, booleans, finite numbers and JSON that was checked, so it cannot fail.
-func encode(v any) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil
-	}
-	// A turn keeps it as long as it runs, and has no use for room to grow.
-	return bytes.Clone(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
 }
 
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -49,7 +49,7 @@ type position struct {
 	all []agent.Step
 	// unjournalled are the text pieces since the last answer, from event sequence
 	// shownFrom on. The last hidden of them came while a step before them was held.
-	unjournalled []string
+	unjournalled events.Pieces
 	shownFrom    int64
 	hidden       int
 }
@@ -120,24 +120,24 @@ func (j *journal) stillborn() error {
 func (j *journal) Delta(text string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(j.unjournalled) == 0 {
+	if j.unjournalled.Len() == 0 {
 		j.shownFrom = j.nextEvent
 		j.shorten()
 	}
-	j.unjournalled = append(j.unjournalled, text)
+	j.unjournalled.Add(text)
 	j.nextEvent++
 	switch {
 	case len(j.held) > 0:
 		j.hidden++
 	case j.live != nil:
-		j.live.Append(j.piece(1))
+		j.live.Append(agent.Event{Type: agent.EventTextDelta, Sequence: j.nextEvent - 1, SessionID: j.key.Session, TurnID: j.key.Turn, Text: text})
 	}
 }
 
 // piece returns the event of the n-th last piece of text.
 func (j *journal) piece(n int) agent.Event {
 	return agent.Event{Type: agent.EventTextDelta, Sequence: j.nextEvent - int64(n),
-		SessionID: j.key.Session, TurnID: j.key.Turn, Text: j.unjournalled[len(j.unjournalled)-n]}
+		SessionID: j.key.Session, TurnID: j.key.Turn, Text: j.unjournalled.At(j.unjournalled.Len() - n)}
 }
 
 // Hold implements reasoner.Journal.
@@ -196,14 +196,14 @@ func (j *journal) number(s agent.Step) agent.Step {
 	s.N, s.At = j.nextStep, j.now().UTC().Truncate(time.Microsecond)
 	s.FirstEvent = j.nextEvent
 	j.nextStep++
-	if s.Kind == agent.StepAnswered || s.Kind == agent.StepSettled {
-		if len(j.unjournalled) > 0 {
-			s.FirstEvent = j.shownFrom
-			if s.Kind == agent.StepSettled {
-				s.Settled.Partial = j.unjournalled
-			}
-			j.unjournalled, j.hidden = nil, 0
+	if closes := s.Kind == agent.StepAnswered || s.Kind == agent.StepSettled; closes && j.unjournalled.Len() > 0 {
+		s.FirstEvent = j.shownFrom
+		if s.Kind == agent.StepAnswered {
+			s.Answered.Deltas = j.unjournalled.Strings()
+		} else {
+			s.Settled.Partial = j.unjournalled.Strings()
 		}
+		j.unjournalled, j.hidden = events.Pieces{}, 0
 	}
 	j.nextEvent = s.FirstEvent + int64(s.EventCount())
 	j.all = append(j.all, s)
@@ -238,7 +238,7 @@ func (j *journal) commit(ctx context.Context, a store.Append, steps ...agent.Ste
 		j.timer = nil
 	}
 	j.held = nil
-	if len(j.unjournalled) > 0 {
+	if j.unjournalled.Len() > 0 {
 		j.shorten()
 	}
 	j.show(a.Steps)

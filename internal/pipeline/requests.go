@@ -36,7 +36,7 @@ func (p *Pipeline) Preview(ctx context.Context, by agent.Caller, u contract.User
 	}
 	return Preview{
 		Canonical: string(o.first.Canonical), CanonicalSHA256: o.first.CanonicalSHA256,
-		Wire: string(o.first.WireBytes), WireSHA256: o.first.WireSHA256,
+		Wire: string(o.first.Wire.Bytes()), WireSHA256: o.first.WireSHA256,
 		Mode: o.turn.Request.Mode, Tools: o.turn.Tools.JSON,
 	}, nil
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/llm"
-	"github.com/aptixhq/aptix/internal/prompt"
 )
 
 // again journals the request that is worth sending after the provider refused the one
@@ -45,7 +44,7 @@ func (r *run) again(ctx context.Context, sent *agent.Asked, refused error) (bool
 	}
 	history, _ := llm.Shorten(whole, sent.NewItems, next.Room)
 	next.Replayed = len(history)
-	next.WireSHA256 = prompt.SHA256(llm.Assemble(next.WireHead, slices.Concat(history, next.NewItems), next.WireTail))
+	next.WireSHA256 = llm.SHA256(next.WireHead, slices.Concat(history, next.NewItems), next.WireTail)
 	r.log.WarnContext(ctx, "the provider refused a model call; the transcript is sent instead",
 		"turn", r.turn.Key.String(), "items", len(history), "turnsLeftOut", next.LeftOut, "error", refused)
 	r.soon(agent.Step{Kind: agent.StepAsked, Asked: &next})

@@ -125,8 +125,8 @@ func TestDispatch_RequestThatWasNotAnswered(t *testing.T) {
 	r.died()
 	first := r.loop.First(&r.turn)
 	r.finish()
-	if string(first.WireBytes) != string(r.model.asked[0]) {
-		t.Errorf("sent %s\nwant what the journal names: %s", r.model.asked[0], first.WireBytes)
+	if string(first.Wire.Bytes()) != string(r.model.asked[0]) {
+		t.Errorf("sent %s\nwant what the journal names: %s", r.model.asked[0], first.Wire.Bytes())
 	}
 	if diff := cmp.Diff(r.journal.kinds(), []agent.StepKind{agent.StepAccepted, agent.StepAsked, agent.StepAnswered}); diff != "" {
 		t.Errorf("journal: -got +want\n%s", diff)

@@ -40,8 +40,8 @@ type Journal interface {
 	// Soon holds steps for the next commit, or for one of their own when none comes
 	// within a few milliseconds. Until then nothing behind them is shown.
 	Soon(steps ...agent.Step)
-	// Delta shows a piece of text at once. The answer that it belongs to is
-	// journalled later with all its pieces.
+	// Delta shows a piece of text at once. It keeps the pieces for the answer that they
+	// belong to: that step comes without its Deltas and is journalled with them.
 	Delta(text string)
 }
 
@@ -190,7 +190,6 @@ func (r *run) ask(ctx context.Context) error {
 		// Such as a transcript that this process, configured otherwise, did not read.
 		return fmt.Errorf("model call %d of turn %s: the request cannot be put together as it was journalled", sent.Call, r.turn.Key)
 	}
-	var deltas []string
 	shown := 0
 	failpoint.Hit(failpoint.BeforeAsk)
 	for ev, err := range r.model.Ask(ctx, body, r.turn.Stream != nil && *r.turn.Stream) {
@@ -216,7 +215,6 @@ func (r *run) ask(ctx context.Context) error {
 			if shown += len(ev.Delta); r.producedBytes+shown > r.limits.OutputBytes {
 				return r.tooMuchOutput()
 			}
-			deltas = append(deltas, ev.Delta)
 			failpoint.Hit(failpoint.BeforeDelta)
 			r.journal.Delta(ev.Delta)
 			failpoint.Hit(failpoint.AfterDelta)
@@ -225,14 +223,14 @@ func (r *run) ask(ctx context.Context) error {
 			continue
 		}
 		failpoint.Hit(failpoint.AfterAsk)
-		return r.accept(*ev.Response, deltas)
+		return r.accept(*ev.Response, shown > 0)
 	}
 	return agent.Errorf(agent.KindProviderFailed, "The model's answer broke off before it was complete. Send the turn again with a new turnId.")
 }
 
 // accept takes a complete response in. Its commit waits for the next step, which
 // follows at once: a dispatch, a hand-over to the client, or the end of the turn.
-func (r *run) accept(resp llm.Response, deltas []string) error {
+func (r *run) accept(resp llm.Response, shown bool) error {
 	calls, text := llm.Calls(resp.Items), answerText(resp.Items)
 	if len(calls) == 0 && text == "" {
 		return agent.Errorf(agent.KindProviderFailed, "The model answered with nothing: no text and no tool call. Send the turn again with a new turnId.")
@@ -246,14 +244,13 @@ func (r *run) accept(resp llm.Response, deltas []string) error {
 			return agent.Errorf(agent.KindProviderFailed, "The model's answer has a tool call with a missing, repeated or overlong id (%q), so its result could not be told apart.", c.ID)
 		}
 	}
-	if len(deltas) == 0 && text != "" {
-		deltas = []string{text}
+	if !shown && text != "" {
 		r.journal.Delta(text)
 	}
 	failpoint.Hit(failpoint.BeforeAnswer)
 	defer failpoint.Hit(failpoint.AfterAnswer)
 	r.hold(agent.Step{Kind: agent.StepAnswered, Answered: &agent.Answered{
-		Call: r.modelCalls, ResponseID: resp.ID, Items: resp.Items, Usage: resp.Usage, Deltas: deltas,
+		Call: r.modelCalls, ResponseID: resp.ID, Items: resp.Items, Usage: resp.Usage,
 	}})
 	if r.producedBytes > r.limits.OutputBytes {
 		return r.tooMuchOutput()

@@ -47,8 +47,8 @@ func (r *Reasoner) request(t *Turn, s *state) Request {
 	}
 	canonical := prompt.Build(in)
 	wire := llm.BuildWire(canonical, lane)
-	out := Request{Canonical: canonical.JSON(), Wire: wire, WireBytes: wire.Bytes(), Room: s.room}
-	out.CanonicalSHA256, out.WireSHA256 = prompt.SHA256(out.Canonical), prompt.SHA256(out.WireBytes)
+	out := Request{Canonical: canonical.JSON(), Wire: wire, Room: s.room}
+	out.CanonicalSHA256, out.WireSHA256 = prompt.SHA256(out.Canonical), wire.SHA256()
 	return out
 }
 

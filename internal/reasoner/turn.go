@@ -100,7 +100,6 @@ type Request struct {
 	Canonical       []byte
 	CanonicalSHA256 string
 	Wire            llm.Wire
-	WireBytes       []byte
 	WireSHA256      string
 	// Room is what bounds the replayed items, in bytes; 0 is no bound.
 	Room int
