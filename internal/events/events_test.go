@@ -344,7 +344,7 @@ func BenchmarkLog_Append(b *testing.B) {
 	n := int64(0)
 	for b.Loop() {
 		n++
-		log.Append(agent.Event{Sequence: n})
+		log.Append(agent.Event{Type: agent.EventTextDelta, SessionID: key.Session, TurnID: key.Turn, Sequence: n, Text: "hello "})
 	}
 	cancel()
 	wg.Wait()

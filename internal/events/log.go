@@ -28,7 +28,7 @@ type Log struct {
 // other is an event that is no piece of text. Most are text, of which the rest is known.
 type other struct {
 	position int
-	event    agent.Event
+	event    *agent.Event
 }
 
 // First returns the sequence of the Log's first event. What comes before it is in
@@ -79,16 +79,18 @@ func (l *Log) keep(e *agent.Event) {
 		l.pieces.Add(e.Text)
 		return
 	}
-	l.others = append(l.others, other{l.pieces.Len(), *e})
+	whole := *e
+	l.others = append(l.others, other{l.pieces.Len(), &whole})
 	l.pieces.Add("")
 }
 
-// appendFrom appends events from a position on, until out is full. l.mu is held.
+// appendFrom appends events from a position on until out, which has room, is full. l.mu is
+// held.
 func (l *Log) appendFrom(out []agent.Event, position int) []agent.Event {
 	n, _ := slices.BinarySearchFunc(l.others, position, func(o other, p int) int { return cmp.Compare(o.position, p) })
 	for ; position < l.pieces.Len() && len(out) < cap(out); position++ {
 		if n < len(l.others) && l.others[n].position == position {
-			out = append(out, l.others[n].event)
+			out = append(out, *l.others[n].event)
 			n++
 			continue
 		}
@@ -150,55 +152,34 @@ func (l *Log) Reader(after int64) *LogReader {
 type LogReader struct {
 	log      *Log
 	position int64
-	grown    chan struct{} // receives when there is more; one for all waits
-	waits    bool          // is one of the log's waiting; guarded by the log's mutex
-	ready    []agent.Event
-	batch    *[maxReady]agent.Event // what ready is part of, when it is large
+	grown    chan struct{}          // receives when there is more; one for all waits
+	waits    bool                   // is one of the log's waiting; guarded by the log's mutex
+	batch    *[maxReady]agent.Event // nil while it waits
+	used     int                    // of the batch
 }
 
-// maxReady is how many events a reader takes out of the Log at once, fewReady for how
-// many it keeps room while it waits.
-const (
-	maxReady = 64
-	fewReady = 4
-)
+// maxReady is how many events a reader takes out of the Log at once.
+const maxReady = 64
 
+// batches are what readers read into. One that waits has none: it may wait long.
 var batches = sync.Pool{New: func() any { return new([maxReady]agent.Event) }}
-
-// makeRoom makes room for n events in ready, which is empty.
-func (r *LogReader) makeRoom(n int) {
-	switch {
-	case n <= cap(r.ready):
-	case n <= fewReady:
-		r.ready = make([]agent.Event, 0, fewReady)
-	default:
-		r.batch = batches.Get().(*[maxReady]agent.Event)
-		r.ready = r.batch[:0]
-	}
-}
 
 // Next implements Reader.
 func (r *LogReader) Next(context.Context) ([]agent.Event, <-chan struct{}, error) {
-	clear(r.ready)
-	r.ready = r.ready[:0]
+	r.release()
 	l := r.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if end := int64(l.pieces.Len()); r.position < end {
-		r.makeRoom(int(min(end-r.position, maxReady)))
-		r.ready = l.appendFrom(r.ready, int(r.position))
-		r.position += int64(len(r.ready))
-		return r.ready, nil, nil
-	}
-	if r.batch != nil {
-		// It may wait long, and has no use for a large buffer meanwhile.
-		batches.Put(r.batch)
-		r.batch, r.ready = nil, nil
-	}
-	if l.closed {
+	switch {
+	case r.position < int64(l.pieces.Len()):
+		r.batch = batches.Get().(*[maxReady]agent.Event)
+		ready := l.appendFrom(r.batch[:0], int(r.position))
+		r.used = len(ready)
+		r.position += int64(r.used)
+		return ready, nil, nil
+	case l.closed:
 		return nil, nil, io.EOF
-	}
-	if r.grown == nil {
+	case r.grown == nil:
 		r.grown = make(chan struct{}, 1)
 	}
 	if !r.waits {
@@ -206,4 +187,14 @@ func (r *LogReader) Next(context.Context) ([]agent.Event, <-chan struct{}, error
 		l.waiting = append(l.waiting, r)
 	}
 	return nil, r.grown, nil
+}
+
+// release gives the batch back, of which nothing is looked at any more.
+func (r *LogReader) release() {
+	if r.batch == nil {
+		return
+	}
+	clear(r.batch[:r.used])
+	batches.Put(r.batch)
+	r.batch = nil
 }
