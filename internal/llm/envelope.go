@@ -3,10 +3,7 @@ package llm
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"strconv"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // envelope is what is read of an event. All but its head stays raw until its type is
@@ -25,67 +22,20 @@ type envelope struct {
 // envelopeReader reads one envelope after the other. It walks an event once, checks all
 // of it, and keeps nothing: a stream is mostly thousands of small events.
 type envelopeReader struct {
-	buf bytes.Buffer
-	dec *jsontext.Decoder
+	objects objectReader
+	last    envelope
 }
-
-var errNoObject = errors.New("an event is a JSON object")
 
 // read reads the event in data; null is an event that says nothing.
 func (r *envelopeReader) read(data []byte) (envelope, error) {
-	var e envelope
-	r.buf = *bytes.NewBuffer(data)
-	if r.dec == nil {
-		r.dec = jsontext.NewDecoder(&r.buf, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	} else {
-		r.dec.Reset(&r.buf, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	}
-	switch r.dec.PeekKind() {
-	case '{', 'n':
-	default:
-		if _, err := r.dec.ReadValue(); err != nil {
-			return e, err
-		}
-		return e, errNoObject
-	}
-	open, err := r.dec.ReadToken()
-	if err != nil {
-		return e, err
-	}
-	for open.Kind() == '{' && r.dec.PeekKind() != '}' {
-		name, err := r.dec.ReadValue()
-		if err != nil {
-			return e, err
-		}
-		// A name's bytes are good until the next read only, so it is told by number.
-		member := memberOf(name)
-		raw, err := r.dec.ReadValue()
-		if err != nil {
-			return e, err
-		}
-		// The decoder may move what it read; the data stays.
-		end := r.dec.InputOffset()
-		if err := e.set(member, data[end-int64(len(raw)):end]); err != nil {
-			return e, err
-		}
-	}
-	if open.Kind() == '{' {
-		if _, err := r.dec.ReadToken(); err != nil {
-			return e, err
-		}
-	}
-	if len(bytes.TrimSpace(data[r.dec.InputOffset():])) > 0 {
-		return e, errNoObject
-	}
-	return e, nil
+	r.last = envelope{}
+	err := r.objects.read(data, &r.last)
+	return r.last, err
 }
 
 // The members of an envelope.
-type member int
-
 const (
-	memberOther member = iota
-	memberType
+	memberType member = iota + 1
 	memberSequence
 	memberIndex
 	memberDelta
@@ -94,7 +44,7 @@ const (
 	memberError
 )
 
-func memberOf(name []byte) member {
+func (e *envelope) member(name []byte) member {
 	switch string(name) {
 	case `"type"`:
 		return memberType
@@ -111,7 +61,7 @@ func memberOf(name []byte) member {
 	case `"error"`:
 		return memberError
 	}
-	return memberOther
+	return 0
 }
 
 func (e *envelope) set(m member, raw []byte) error {

@@ -130,17 +130,8 @@ const (
 // An answer that is not complete is a fault; its Response comes with it, since it
 // was paid for.
 func (c *Client) settle(raw json.RawMessage, items []json.RawMessage, how string) (Event, error) {
-	var o struct {
-		ID         string            `json:"id"`
-		Status     string            `json:"status"`
-		Output     []json.RawMessage `json:"output"`
-		Usage      *usage            `json:"usage"`
-		Error      json.RawMessage   `json:"error"`
-		Incomplete struct {
-			Reason text `json:"reason"`
-		} `json:"incomplete_details"`
-	}
-	if err := json.Unmarshal(raw, &o); err != nil {
+	var o responseObject
+	if err := o.read(raw); err != nil {
 		return Event{}, fmt.Errorf("%w: %w", errMalformed, err)
 	}
 	if len(o.Output) == 0 {
