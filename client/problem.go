@@ -37,6 +37,7 @@ const (
 	CodeProviderTimeout     Code = "provider_timeout"
 	CodeAnswerIncomplete    Code = "answer_incomplete"
 	CodeDraining            Code = "draining"
+	CodeUnavailable         Code = "unavailable"
 	CodeInternal            Code = "internal"
 )
 

@@ -36,6 +36,7 @@ const (
 	KindAnswerIncomplete     Kind = "answer_incomplete"
 	KindStorageFull          Kind = "storage_full"
 	KindDraining             Kind = "draining"
+	KindUnavailable          Kind = "unavailable"
 	KindInternal             Kind = "internal"
 )
 

@@ -28,6 +28,7 @@ import (
 // notYet are the kinds that nothing gives yet, with the reason.
 var notYet = map[agent.Kind]string{
 	agent.KindUnauthenticated: "nobody can authenticate before there are keys; TestAuthentication holds the edge to it until then",
+	agent.KindUnavailable:     "only a database over the network can be out of reach, and these tests have a file; TestUnavailable of internal/pipeline has the other",
 	agent.KindRateLimited:     "there are no limits on rates yet; a provider's own limit is provider_failed",
 }
 

@@ -143,7 +143,7 @@ func response(op *huma.Operation, status int) *huma.Response {
 func faultsOf(rt route) map[int][]string {
 	kinds := with(rt.faults, agent.KindForbidden, agent.KindInternal)
 	if rt.class != public {
-		kinds = with(kinds, agent.KindUnauthenticated)
+		kinds = with(kinds, agent.KindUnauthenticated, agent.KindUnavailable)
 	}
 	by := map[int][]string{}
 	for _, k := range kinds {

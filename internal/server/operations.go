@@ -9,6 +9,8 @@ import (
 // Health says whether the server lives or is ready.
 type Health struct {
 	Status string `json:"status" enum:"ok,draining,unavailable"`
+	// Failing names what keeps the server from taking turns; the log says why.
+	Failing []string `json:"failing,omitempty" doc:"What keeps the server from taking new turns: the store that does not answer."`
 }
 
 // anyJSON stands for a document that describes itself.
@@ -18,21 +20,21 @@ type anyJSON struct{}
 const readyWithin = 2 * time.Second
 
 func (s *Server) live(w http.ResponseWriter, _ *http.Request) error {
-	return writeJSON(w, http.StatusOK, Health{"ok"})
+	return writeJSON(w, http.StatusOK, Health{Status: "ok"})
 }
 
 // readiness tells a load balancer whether to send new turns here.
 func (s *Server) readiness(w http.ResponseWriter, r *http.Request) error {
 	if s.draining.Load() {
-		return writeJSON(w, http.StatusServiceUnavailable, Health{"draining"})
+		return writeJSON(w, http.StatusServiceUnavailable, Health{Status: "draining"})
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readyWithin)
 	defer cancel()
 	if err := s.ready(ctx); err != nil {
 		s.log.WarnContext(ctx, "not ready", "error", err)
-		return writeJSON(w, http.StatusServiceUnavailable, Health{"unavailable"})
+		return writeJSON(w, http.StatusServiceUnavailable, Health{Status: "unavailable", Failing: []string{"store"}})
 	}
-	return writeJSON(w, http.StatusOK, Health{"ok"})
+	return writeJSON(w, http.StatusOK, Health{Status: "ok"})
 }
 
 func (s *Server) getOpenAPI(w http.ResponseWriter, _ *http.Request) error {

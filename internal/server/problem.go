@@ -56,6 +56,7 @@ var meanings = map[agent.Kind]meaning{
 	agent.KindProviderTimeout:      {http.StatusGatewayTimeout, "The model provider did not answer in time"},
 	agent.KindStorageFull:          {http.StatusServiceUnavailable, "The store is full"},
 	agent.KindDraining:             {http.StatusServiceUnavailable, "The server is going down"},
+	agent.KindUnavailable:          {http.StatusServiceUnavailable, "The store is out of reach"},
 }
 
 // meaningOf returns what kind means, and for a kind that the table does not know

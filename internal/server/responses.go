@@ -15,6 +15,7 @@ import (
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/events"
 	"github.com/aptixhq/aptix/internal/llm/render"
+	"github.com/aptixhq/aptix/internal/store"
 )
 
 // Responses is the second door (decision 6): it speaks OpenAI's Responses API where
@@ -281,6 +282,7 @@ func openAIType(status int) string {
 // paid for again.
 var worthARetry = map[agent.Kind]bool{
 	agent.KindRateLimited: true, agent.KindDraining: true, agent.KindTurnInProgress: true, agent.KindStorageFull: true,
+	agent.KindUnavailable: true,
 }
 
 // writeOpenAIError answers with the fault that err is to an OpenAI client.
@@ -290,7 +292,9 @@ func writeOpenAIError(w http.ResponseWriter, err error) {
 	if after := retryAfter(err, kind); after > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(after.Seconds()))))
 	}
-	if !worthARetry[kind] {
+	// A turn that may have been stored is found again by its Idempotency-Key only, which
+	// stock clients do not send by themselves.
+	if !worthARetry[kind] || errors.Is(err, store.ErrUnknown) {
 		h.Set("X-Should-Retry", "false")
 	}
 	if kind == agent.KindUnauthenticated {

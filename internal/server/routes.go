@@ -81,7 +81,8 @@ func routes() []route {
 }
 
 // The faults that routes share. Every route may also answer forbidden, not_found,
-// method_not_allowed and internal, and a route that is not public unauthenticated.
+// method_not_allowed and internal, and a route that is not public unauthenticated and
+// unavailable.
 var (
 	badQuery      = []agent.Kind{agent.KindInvalidRequest}
 	missing       = []agent.Kind{agent.KindNotFound}

@@ -211,7 +211,9 @@ func TestAuthentication_OtherTenantsThingsDoNotExist(t *testing.T) {
 
 func TestAuthentication_OperatorRoutes(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Auth = keys{} })
-	answer := func(_ *Server, w http.ResponseWriter, _ *http.Request) error { return writeJSON(w, 200, Health{"ok"}) }
+	answer := func(_ *Server, w http.ResponseWriter, _ *http.Request) error {
+		return writeJSON(w, 200, Health{Status: "ok"})
+	}
 	rt := route{"GET", "/v1/keys", operator, "keys", "Keys", answer, nothing, gives(is(200)), nil}
 	mux, err := r.mount([]route{rt})
 	if err != nil {

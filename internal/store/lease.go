@@ -22,6 +22,14 @@ type Claim struct {
 	Epoch int64
 }
 
+// Position is how far a turn has come: whenever it moves, its position is another one.
+type Position struct {
+	Key   agent.TurnKey
+	State agent.TurnState
+	Steps int64
+	Epoch int64
+}
+
 // Leasing is what a keeper does whose turns may be run by any of many processes. One
 // process alone needs none of it, and its keeper takes leases for what they are not: it
 // ignores them.
@@ -30,7 +38,8 @@ type Claim struct {
 // starts it from the queue or goes on with it after it has waited (Append.Lease), or by
 // Takeover. Each claim moves the turn's epoch on by one, and a write of another epoch is
 // refused with ErrFenced: an owner that was paused finds out at its next write, whatever
-// its clock says. Turns that wait, for their client or for their session, and turns that
+// its clock says. Whoever ends a turn that another one runs moves the epoch on as well
+// (Append.Fence). Turns that wait, for their client or for their session, and turns that
 // are over, have no owner.
 type Leasing interface {
 	// Renew makes the leases of these turns last from now on as long as given, also those
@@ -42,6 +51,10 @@ type Leasing interface {
 	// the longest abandoned first, and no more than so many. Owners that ask at the same
 	// time get different ones, and none waits for another.
 	Takeover(ctx context.Context, owner string, lease time.Duration, most int) ([]Claim, error)
+	// Positions returns how far these turns have come, by one statement however many they
+	// are, so that a process can watch what others run. A turn that is not there is left
+	// out.
+	Positions(ctx context.Context, keys []agent.TurnKey) ([]Position, error)
 	// Release gives leases up before their time, so that the next Takeover finds the turns.
 	Release(ctx context.Context, owner string, claims []Claim) error
 }

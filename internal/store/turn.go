@@ -62,6 +62,14 @@ type Append struct {
 	// the queue, or goes on after it has waited. The turn's epoch is then Epoch + 1. A
 	// lease of another owner that still holds refuses it with ErrFenced.
 	Lease Lease
+	// Owner names the writer where it runs the turn. One that another owner runs refuses
+	// the transition with ErrFenced, also at the same epoch: the session may have been
+	// erased and begun anew, with a turn of the same name.
+	Owner string
+	// Fence moves the epoch on with a transition that brings a turn to rest. It is for ends
+	// that do not come from the owner, such as a cancel: what the owner writes from then on
+	// is refused with ErrFenced.
+	Fence bool
 	// State is the new state; "" leaves it.
 	State agent.TurnState
 	// From lists the states in which this transition is allowed; a turn in another

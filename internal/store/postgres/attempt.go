@@ -210,7 +210,7 @@ func (s *Store) timeOver(ctx context.Context, u unit, doubt, final bool, failure
 }
 
 func (s *Store) uncertain(u unit, failure error) error {
-	return fmt.Errorf("%s: %w: %w", u.doing, store.ErrUnknown, failure)
+	return errUnavailable().Because(fmt.Errorf("%s: %w: %w", u.doing, store.ErrUnknown, failure))
 }
 
 func (s *Store) fail(u unit, failure error) error { return explain(u.doing, failure) }

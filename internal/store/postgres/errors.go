@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -139,16 +140,31 @@ func isMissing(err error) bool {
 	return errors.Is(err, pgx.ErrNoRows) || isCode(err, codeNotACharacter)
 }
 
-// explain adds what was being done to an error and gives a full disk its kind.
+// explain adds what was being done to an error, and gives a full disk and a database that
+// is out of reach their kinds.
 func explain(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
 	err = fmt.Errorf("%s: %w", doing, err)
-	if isCode(err, codeDiskFull) {
+	switch outcome := judge(err); {
+	case isCode(err, codeDiskFull):
 		return errFull().Because(err)
+	case outcome == unsent, outcome == unknown:
+		return errUnavailable().Because(err)
 	}
 	return err
+}
+
+// retryUnavailable is how long a client waits before it looks whether the database is
+// back. A failover takes seconds.
+const retryUnavailable = 2 * time.Second
+
+// errUnavailable is what a client gets when the database could not be reached in time.
+func errUnavailable() *agent.Error {
+	e := agent.Errorf(agent.KindUnavailable, "The server's database is out of reach. Send the same request again in a moment.")
+	e.RetryAfter = retryUnavailable
+	return e
 }
 
 func noSession(id agent.SessionID) error {

@@ -58,6 +58,25 @@ func (s *Store) Release(ctx context.Context, owner string, claims []store.Claim)
 	})
 }
 
+// Positions implements store.Leasing.
+func (s *Store) Positions(ctx context.Context, keys []agent.TurnKey) ([]store.Position, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	c := columns(convert(keys, func(k agent.TurnKey) store.Claim { return store.Claim{Key: k} }))
+	var rows []db.PositionsRow
+	err := s.repeat(ctx, "see how far turns have come", func(ctx context.Context, q *db.Queries) (err error) {
+		rows, err = q.Positions(ctx, db.PositionsParams{Orgs: c.orgs, Sessions: c.sessions, Turns: c.turns})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return convert(rows, func(r db.PositionsRow) store.Position {
+		return store.Position{Key: agent.TurnKey{Org: r.Org, Session: r.SessionID, Turn: r.TurnID}, State: r.State, Steps: r.Steps, Epoch: r.Epoch}
+	}), nil
+}
+
 // claimColumns are claims, column by column.
 type claimColumns struct {
 	orgs, sessions, turns []string

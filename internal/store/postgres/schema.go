@@ -34,6 +34,41 @@ const (
 	lockTries = 600
 )
 
+// Schema returns the version of a database's schema, 0 when it has none, and the one that
+// this program wants. It changes nothing.
+func Schema(ctx context.Context, connection string) (has, wants int64, err error) {
+	config, err := configure(connection)
+	if err != nil {
+		return 0, 0, err
+	}
+	name := nameOf(config.ConnConfig)
+	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
+	if err != nil {
+		return 0, 0, fmt.Errorf("connect to %s: %w", name, err)
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	var there bool
+	if err := conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", versionTable).Scan(&there); err != nil {
+		return 0, 0, fmt.Errorf("read %s: %w", name, err)
+	}
+	if there {
+		if err := conn.QueryRow(ctx, "SELECT coalesce(max(version_id), 0) FROM "+versionTable+" WHERE is_applied").Scan(&has); err != nil {
+			return 0, 0, fmt.Errorf("read the schema's version of %s: %w", name, err)
+		}
+	}
+	wants, err = newestMigration()
+	return has, wants, err
+}
+
+// newestMigration returns the number of the last of our migrations.
+func newestMigration() (int64, error) {
+	files, err := migrations.ReadDir("migrations")
+	if err != nil {
+		return 0, err
+	}
+	return goose.NumericComponent(files[len(files)-1].Name())
+}
+
 // migrate brings the schema up to date. A database that a newer program has migrated is
 // left alone: this one does not know what it would break.
 func (s *Store) migrate(ctx context.Context, config *pgx.ConnConfig) (err error) {

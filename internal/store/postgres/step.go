@@ -17,7 +17,8 @@ import (
 // AppendSteps writes one transition of a turn, in one transaction. It returns
 // store.ErrState when the turn is not in one of the states it may come from, or
 // when the steps do not follow the newest one: then somebody else has moved it. A turn
-// at another epoch, and a claim on one that another owner runs, are store.ErrFenced.
+// at another epoch or of another owner, and a claim on one that another owner runs, are
+// store.ErrFenced.
 func (s *Store) AppendSteps(ctx context.Context, a store.Append) error {
 	k := a.Key
 	doing := fmt.Sprintf("append to turn %s", k)
@@ -87,6 +88,7 @@ func (s *Store) appendSteps(a store.Append, steps stepRows) (db.AppendStepsParam
 		LastResponseID: optionalText(a.LastResponseID),
 		UpdatedAt:      s.updated(steps),
 		Epoch:          a.Epoch,
+		Writer:         a.Owner,
 		Numbers:        steps.numbers,
 		Kinds:          steps.kinds,
 		FirstEvents:    steps.firstEvents,
@@ -101,6 +103,7 @@ func (s *Store) appendSteps(a store.Append, steps stepRows) (db.AppendStepsParam
 	if a.State != "" {
 		row.State = (*string)(&a.State)
 		row.Rests = a.State == agent.TurnWaiting || a.State.Terminal()
+		row.Fences = a.Fence && row.Rests
 	}
 	if a.Lease.Owner != "" && !row.Rests {
 		row.Claims, row.Owner, row.Lease = true, a.Lease.Owner, a.Lease.For.Microseconds()
@@ -141,6 +144,8 @@ func whyNotAppended(ctx context.Context, q *db.Queries, a store.Append, row db.A
 	case at.Epoch != a.Epoch:
 		// Before all else: whoever is not the owner has no business with the rest.
 		return fmt.Errorf("%w: it is at epoch %d, not %d", store.ErrFenced, at.Epoch, a.Epoch)
+	case row.Writer != "" && at.Owner != row.Writer:
+		return fmt.Errorf("%w: it is %q, not %q", store.ErrFenced, at.Owner, row.Writer)
 	case row.Claims && at.Leased && at.Owner != row.Owner:
 		return fmt.Errorf("%w: the lease of %s holds", store.ErrFenced, at.Owner)
 	case a.Start != nil && at.Version != a.Start.SessionVersion:

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -56,7 +57,7 @@ func Open(ctx context.Context, connection string, log *slog.Logger) (*Store, err
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
 	at := config.ConnConfig
-	s := &Store{name: fmt.Sprintf("database %s on %s", at.Database, at.Host), log: log, now: time.Now, attemptTime: defaultAttemptTime, lookTime: defaultLookTime}
+	s := &Store{name: nameOf(at), log: log, now: time.Now, attemptTime: defaultAttemptTime, lookTime: defaultLookTime}
 	// One that was at rest when another was lost is asked whether it is still there; to ask
 	// each time would be a round trip more.
 	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
@@ -76,11 +77,15 @@ func Open(ctx context.Context, connection string, log *slog.Logger) (*Store, err
 	return s, nil
 }
 
+// nameOf names a database in messages.
+func nameOf(at *pgx.ConnConfig) string { return fmt.Sprintf("database %s on %s", at.Database, at.Host) }
+
 // configure reads the connection string and sets what it leaves open.
 func configure(connection string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(connection)
 	if err != nil {
-		return nil, err // it has no password in it
+		// Not a word of it: what cannot be read may be a password anywhere.
+		return nil, errors.New("its connection string cannot be read; want postgres://USER:PASSWORD@HOST:PORT/DATABASE and parameters that there are")
 	}
 	said := func(member string) bool { return strings.Contains(connection, member) }
 	if !said("default_query_exec_mode") {

@@ -11,6 +11,55 @@ import (
 	"github.com/aptixhq/aptix/internal/agent"
 )
 
+const positions = `-- name: Positions :many
+SELECT t.org, t.session_id, t.turn_id, t.state, t.steps, t.epoch
+FROM (SELECT unnest($1::text[]) AS org, unnest($2::text[]) AS session_id, unnest($3::text[]) AS turn_id) AS k
+JOIN turns AS t ON t.org = k.org AND t.session_id = k.session_id AND t.turn_id = k.turn_id
+`
+
+type PositionsParams struct {
+	Orgs     []string
+	Sessions []string
+	Turns    []string
+}
+
+type PositionsRow struct {
+	Org       agent.OrgID
+	SessionID agent.SessionID
+	TurnID    agent.TurnID
+	State     agent.TurnState
+	Steps     int64
+	Epoch     int64
+}
+
+// How far turns have come, for those who watch what others run.
+func (q *Queries) Positions(ctx context.Context, arg PositionsParams) ([]PositionsRow, error) {
+	rows, err := q.db.Query(ctx, positions, arg.Orgs, arg.Sessions, arg.Turns)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PositionsRow
+	for rows.Next() {
+		var i PositionsRow
+		if err := rows.Scan(
+			&i.Org,
+			&i.SessionID,
+			&i.TurnID,
+			&i.State,
+			&i.Steps,
+			&i.Epoch,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const releaseLeases = `-- name: ReleaseLeases :exec
 UPDATE turns AS t SET owner = '', lease_until = 0
 FROM (SELECT unnest($2::text[]) AS org, unnest($3::text[]) AS session_id, unnest($4::text[]) AS turn_id,

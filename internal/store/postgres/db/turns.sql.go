@@ -25,27 +25,27 @@ WITH moved AS (
     updated_at = $8::bigint,
     steps = t.steps + cardinality($9::bigint[]),
     owner = CASE WHEN $10::boolean THEN $11::text WHEN $12::boolean THEN '' ELSE t.owner END,
-    epoch = CASE WHEN $10::boolean THEN t.epoch + 1 ELSE t.epoch END,
-    lease_until = CASE WHEN $10::boolean THEN (extract(epoch FROM now()) * 1000000)::bigint + $13::bigint
+    epoch = CASE WHEN $10::boolean OR $13::boolean THEN t.epoch + 1 ELSE t.epoch END,
+    lease_until = CASE WHEN $10::boolean THEN (extract(epoch FROM now()) * 1000000)::bigint + $14::bigint
       WHEN $12::boolean THEN 0 ELSE t.lease_until END
-  WHERE t.org = $14::text AND t.session_id = $15::text AND t.turn_id = $16::text
-    AND t.epoch = $17::bigint
-    AND t.state = ANY($18::text[])
-    AND (cardinality($9::bigint[]) = 0 OR t.steps = $19::bigint)
-    AND ($20::bigint IS NULL OR EXISTS (SELECT 1 FROM sessions AS s
-      WHERE s.org = t.org AND s.session_id = t.session_id AND s.version = $20::bigint))
+  WHERE t.org = $15::text AND t.session_id = $16::text AND t.turn_id = $17::text
+    AND t.epoch = $18::bigint AND ($19::text = '' OR t.owner = $19::text)
+    AND t.state = ANY($20::text[])
+    AND (cardinality($9::bigint[]) = 0 OR t.steps = $21::bigint)
+    AND ($22::bigint IS NULL OR EXISTS (SELECT 1 FROM sessions AS s
+      WHERE s.org = t.org AND s.session_id = t.session_id AND s.version = $22::bigint))
     AND (NOT $10::boolean OR t.owner IN ('', $11::text) OR t.lease_until < (extract(epoch FROM now()) * 1000000)::bigint)
   RETURNING t.turn_id
 ), journal AS (
   INSERT INTO steps (org, session_id, turn_id, n, kind, first_event, at, data, items, cuts)
-  SELECT $14::text, $15::text, $16::text, j.n, j.kind, j.first_event, j.at, j.data, j.items, j.cuts
-  FROM moved, (SELECT unnest($9::bigint[]) AS n, unnest($21::text[]) AS kind,
-    unnest($22::bigint[]) AS first_event, unnest($23::bigint[]) AS at,
-    unnest($24::bytea[]) AS data, unnest($25::bytea[]) AS items, unnest($26::bytea[]) AS cuts) AS j
+  SELECT $15::text, $16::text, $17::text, j.n, j.kind, j.first_event, j.at, j.data, j.items, j.cuts
+  FROM moved, (SELECT unnest($9::bigint[]) AS n, unnest($23::text[]) AS kind,
+    unnest($24::bigint[]) AS first_event, unnest($25::bigint[]) AS at,
+    unnest($26::bytea[]) AS data, unnest($27::bytea[]) AS items, unnest($28::bytea[]) AS cuts) AS j
 ), latched AS (
-  UPDATE sessions AS s SET last_response_id = $27::bytea, updated_at = $8::bigint
+  UPDATE sessions AS s SET last_response_id = $29::bytea, updated_at = $8::bigint
   FROM moved
-  WHERE s.org = $14::text AND s.session_id = $15::text AND $27::bytea IS NOT NULL
+  WHERE s.org = $15::text AND s.session_id = $16::text AND $29::bytea IS NOT NULL
 )
 SELECT count(*) FROM moved
 `
@@ -63,11 +63,13 @@ type AppendStepsParams struct {
 	Claims             bool
 	Owner              string
 	Rests              bool
+	Fences             bool
 	Lease              int64
 	Org                string
 	SessionID          string
 	TurnID             string
 	Epoch              int64
+	Writer             string
 	FromStates         []string
 	NewestStep         int64
 	Version            *int64
@@ -98,11 +100,13 @@ func (q *Queries) AppendSteps(ctx context.Context, arg AppendStepsParams) (int64
 		arg.Claims,
 		arg.Owner,
 		arg.Rests,
+		arg.Fences,
 		arg.Lease,
 		arg.Org,
 		arg.SessionID,
 		arg.TurnID,
 		arg.Epoch,
+		arg.Writer,
 		arg.FromStates,
 		arg.NewestStep,
 		arg.Version,

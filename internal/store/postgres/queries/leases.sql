@@ -41,3 +41,9 @@ UPDATE turns AS t SET owner = '', lease_until = 0
 FROM (SELECT unnest(@orgs::text[]) AS org, unnest(@sessions::text[]) AS session_id, unnest(@turns::text[]) AS turn_id,
   unnest(@epochs::bigint[]) AS epoch) AS c
 WHERE t.org = c.org AND t.session_id = c.session_id AND t.turn_id = c.turn_id AND t.epoch = c.epoch AND t.owner = @owner::text;
+
+-- How far turns have come, for those who watch what others run.
+-- name: Positions :many
+SELECT t.org, t.session_id, t.turn_id, t.state, t.steps, t.epoch
+FROM (SELECT unnest(@orgs::text[]) AS org, unnest(@sessions::text[]) AS session_id, unnest(@turns::text[]) AS turn_id) AS k
+JOIN turns AS t ON t.org = k.org AND t.session_id = k.session_id AND t.turn_id = k.turn_id;

@@ -79,11 +79,11 @@ WITH moved AS (
     updated_at = @updated_at::bigint,
     steps = t.steps + cardinality(@numbers::bigint[]),
     owner = CASE WHEN @claims::boolean THEN @owner::text WHEN @rests::boolean THEN '' ELSE t.owner END,
-    epoch = CASE WHEN @claims::boolean THEN t.epoch + 1 ELSE t.epoch END,
+    epoch = CASE WHEN @claims::boolean OR @fences::boolean THEN t.epoch + 1 ELSE t.epoch END,
     lease_until = CASE WHEN @claims::boolean THEN (extract(epoch FROM now()) * 1000000)::bigint + @lease::bigint
       WHEN @rests::boolean THEN 0 ELSE t.lease_until END
   WHERE t.org = @org::text AND t.session_id = @session_id::text AND t.turn_id = @turn_id::text
-    AND t.epoch = @epoch::bigint
+    AND t.epoch = @epoch::bigint AND (@writer::text = '' OR t.owner = @writer::text)
     AND t.state = ANY(@from_states::text[])
     AND (cardinality(@numbers::bigint[]) = 0 OR t.steps = @newest_step::bigint)
     AND (sqlc.narg('version')::bigint IS NULL OR EXISTS (SELECT 1 FROM sessions AS s
