@@ -21,18 +21,23 @@ func newBackup() *cobra.Command {
 copy is one file, compact, checked and synced before it gets its name.
 
 To restore it, stop the server, put the copy in the place of the data file, remove
-the -wal and -shm files beside that, and start the server again.`,
+the -wal and -shm files beside that, and start the server again.
+
+A PostgreSQL database has means of its own, pg_dump and pg_basebackup; use those.`,
 		Args: takes(1, 1, "the name of the copy"),
 	}
 	d.flags(cmd)
 	cmd.Flags().BoolVar(&force, "force", false, "replace a file of that name")
 	cmd.RunE = stoppable(func(cmd *cobra.Command, args []string) error {
-		path, err := d.path(cmd)
+		cfg, err := d.config(cmd)
 		if err != nil {
 			return err
 		}
+		if _, ok := cfg.PostgreSQL(); ok {
+			return notAFile(cfg, "copy it with pg_dump, or with pg_basebackup and its log to be able to go back to any moment; both work while servers run")
+		}
 		began := time.Now()
-		size, err := sqlite.Backup(cmd.Context(), path, args[0], force)
+		size, err := sqlite.Backup(cmd.Context(), cfg.DatabasePath(), args[0], force)
 		if errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("%s is there already; choose another name, or replace it with --force", args[0])
 		}

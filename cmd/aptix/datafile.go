@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/config"
+	"github.com/aptixhq/aptix/internal/store/postgres"
 	"github.com/aptixhq/aptix/internal/store/sqlite"
 )
 
@@ -19,17 +21,13 @@ type dataFile struct{ file string }
 func (d *dataFile) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.String("data", "", "folder of the data file (default ./aptix-data)")
-	f.String("database", "", "path of the data file (default: in the data folder)")
+	f.String("database", "", "path of the data file (default: in the data folder), or postgres://…")
 	f.StringVar(&d.file, "config", "", "configuration file (default "+config.DefaultFile+" if it is there)")
 }
 
-// path returns where the data file is.
-func (d *dataFile) path(cmd *cobra.Command) (string, error) {
-	cfg, err := config.Load(config.Options{File: d.file, Flags: changedFlags(cmd)})
-	if err != nil {
-		return "", err
-	}
-	return cfg.DatabasePath(), nil
+// config returns how a server would be run.
+func (d *dataFile) config(cmd *cobra.Command) (config.Config, error) {
+	return config.Load(config.Options{File: d.file, Flags: changedFlags(cmd)})
 }
 
 func newErase() *cobra.Command {
@@ -44,10 +42,12 @@ func newErase() *cobra.Command {
 what runs of it is broken off. The server does it.
 
 With --org it erases every session of an organisation, in the data file itself: stop
-the server first.
+the server first. In a PostgreSQL database it does so while servers run; what they
+run of it is broken off.
 
-What is erased is overwritten, and the data file gets smaller. It cannot be undone.
-Copies that 'aptix backup' has made keep what they have.`,
+What is erased is overwritten in the data file, which gets smaller; PostgreSQL gives
+the space free when it vacuums. It cannot be undone. Copies that were made, with
+'aptix backup' or PostgreSQL's own means, keep what they have.`,
 		Args: takes(0, 0, ""),
 	}
 	r.flags(cmd)
@@ -78,14 +78,11 @@ Copies that 'aptix backup' has made keep what they have.`,
 }
 
 func (d *dataFile) eraseOrg(cmd *cobra.Command, org string) (err error) {
-	path, err := d.path(cmd)
+	cfg, err := d.config(cmd)
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(path); err != nil {
-		return err // opening would make it
-	}
-	store, err := sqlite.Open(cmd.Context(), path, slog.New(slog.DiscardHandler))
+	store, err := openErasable(cmd.Context(), cfg)
 	if err != nil {
 		return err
 	}
@@ -96,4 +93,22 @@ func (d *dataFile) eraseOrg(cmd *cobra.Command, org string) (err error) {
 	}
 	say(cmd.OutOrStdout(), "%d sessions of %s are erased.", n, org)
 	return nil
+}
+
+// erasable is a store from which a whole organisation can be erased.
+type erasable interface {
+	EraseOrg(context.Context, agent.OrgID) (int, error)
+	Close() error
+}
+
+// openErasable opens a store that is there; it makes no data file.
+func openErasable(ctx context.Context, cfg config.Config) (erasable, error) {
+	silent := slog.New(slog.DiscardHandler)
+	if connection, ok := cfg.PostgreSQL(); ok {
+		return postgres.Open(ctx, connection.Reveal(), silent)
+	}
+	if _, err := os.Stat(cfg.DatabasePath()); err != nil {
+		return nil, err
+	}
+	return sqlite.Open(ctx, cfg.DatabasePath(), silent)
 }

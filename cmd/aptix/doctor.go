@@ -20,6 +20,7 @@ import (
 	"github.com/aptixhq/aptix/client"
 	"github.com/aptixhq/aptix/internal/config"
 	"github.com/aptixhq/aptix/internal/server"
+	"github.com/aptixhq/aptix/internal/store/postgres"
 	"github.com/aptixhq/aptix/internal/store/sqlite"
 )
 
@@ -34,7 +35,7 @@ func newDoctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "Show what is configured, from where, and whether it works",
 		Long: `Shows every setting and where it came from, and then whether the server could start
-with them: whether the address may be used, the data file opens, the modes are
+with them: whether the address may be used, the data can be read, the modes are
 valid and the provider answers. Nothing is sent to a model, except with --probe:
 then a model is told a word and, in a second request, asked for it, to see whether
 the provider remembers its responses. Both model calls are small, and paid for.
@@ -63,7 +64,7 @@ It exits with 1 when something would not work.`,
 
 		checks := []check{
 			{"address", probeTime, func(context.Context) (string, error) { return cfg.Listen, server.CheckListen(cfg.Listen, false) }},
-			{"data file", probeTime, func(ctx context.Context) (string, error) { return checkStore(ctx, cfg.DatabasePath()) }},
+			checkStore(cfg),
 			{"modes", probeTime, func(context.Context) (string, error) { return checkModes(cfg.Modes) }},
 			{"provider", probeTime, func(ctx context.Context) (string, error) { return checkProvider(ctx, cfg) }},
 			{"continuity", memoryTime, func(ctx context.Context) (string, error) { return checkContinuity(ctx, cfg, probe) }},
@@ -102,8 +103,30 @@ type check struct {
 	run    func(ctx context.Context) (string, error)
 }
 
-// checkStore opens the data file if it exists, and else sees whether it could be made.
-func checkStore(ctx context.Context, path string) (string, error) {
+// checkStore looks at the store that is configured.
+func checkStore(cfg config.Config) check {
+	if connection, ok := cfg.PostgreSQL(); ok {
+		return check{"database", probeTime, func(ctx context.Context) (string, error) { return checkDatabase(ctx, cfg.Store(), connection) }}
+	}
+	return check{"data file", probeTime, func(ctx context.Context) (string, error) { return checkFile(ctx, cfg.DatabasePath()) }}
+}
+
+// checkDatabase sees whether the database can be used, and changes nothing in it.
+func checkDatabase(ctx context.Context, name string, connection config.Secret) (string, error) {
+	has, wants, err := postgres.Schema(ctx, connection.Reveal())
+	switch {
+	case err != nil:
+		return "", err
+	case has > wants:
+		return "", fmt.Errorf("%s was migrated by a newer aptix (schema %d, this one knows %d); use that one or a later one", name, has, wants)
+	case has < wants:
+		return fmt.Sprintf("%s answers; 'aptix serve' will migrate it from schema %d to %d", name, has, wants), nil
+	}
+	return name + " answers", nil
+}
+
+// checkFile opens the data file if it exists, and else sees whether it could be made.
+func checkFile(ctx context.Context, path string) (string, error) {
 	_, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return path + " will be made by 'aptix serve'", writable(filepath.Dir(path))

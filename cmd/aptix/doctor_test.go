@@ -64,19 +64,19 @@ func TestCheckProvider(t *testing.T) {
 	}
 }
 
-func TestCheckStore(t *testing.T) {
+func TestCheckFile(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	if err := os.WriteFile(file, []byte("not a database, and long enough to be seen as none by its header"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := checkStore(t.Context(), filepath.Join(dir, "new", "deeper", "aptix.db")); err != nil || !strings.Contains(found, "will be made") {
+	if found, err := checkFile(t.Context(), filepath.Join(dir, "new", "deeper", "aptix.db")); err != nil || !strings.Contains(found, "will be made") {
 		t.Errorf("a new file: %q, %v", found, err)
 	}
-	if found, err := checkStore(t.Context(), file); err == nil {
+	if found, err := checkFile(t.Context(), file); err == nil {
 		t.Errorf("something else than a data file: %q", found)
 	}
-	if found, err := checkStore(t.Context(), filepath.Join(file, "aptix.db")); err == nil {
+	if found, err := checkFile(t.Context(), filepath.Join(file, "aptix.db")); err == nil {
 		t.Errorf("under a file: %q", found)
 	}
 	entries, err := os.ReadDir(dir)

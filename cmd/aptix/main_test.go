@@ -22,12 +22,16 @@ import (
 
 	"github.com/aptixhq/aptix/client"
 	"github.com/aptixhq/aptix/internal/llm/wirecheck"
+	"github.com/aptixhq/aptix/internal/pgtest"
 	"github.com/aptixhq/aptix/internal/prove"
 )
 
+// databases are what the scripts get that want one in PostgreSQL.
+var databases pgtest.Cluster
+
 // TestMain lets the scripts run the test binary as aptix.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"aptix": main})
+	testscript.Main(databases.Around(m), map[string]func(){"aptix": main})
 }
 
 // TestScript plays the scripts in testdata/script: what is typed, and what comes of it.
@@ -38,6 +42,7 @@ func TestMain(m *testing.M) {
 //	shutdown             stop it with SIGINT; it must end with 0, and all that it sent
 //	                     to its model must be what OpenAI's schema accepts
 //	crash                stop it with SIGKILL
+//	database VAR         make a database in PostgreSQL and set a variable to its address
 //	exits CODE CMD...    run a command that must end with this code
 //	http METHOD PATH [FILE]  call the server: the status and then the body
 //	get VAR NAME         set a variable to a member of the JSON body that http got, such
@@ -57,12 +62,14 @@ func TestScript(t *testing.T) {
 			prove.Scenario(t, filepath.Join("testdata", "script", filepath.Base(t.Name())+".txtar"))
 			env.Vars = append(env.Vars, "TZ=UTC")
 			env.Values[serverKey{}] = &testServer{}
+			env.Values[testKey{}] = t
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"serve":    cmdServe,
 			"shutdown": func(ts *testscript.TestScript, _ bool, _ []string) { serverOf(ts).shutdown(ts) },
 			"crash":    func(ts *testscript.TestScript, _ bool, _ []string) { serverOf(ts).crash() },
+			"database": cmdDatabase,
 			"exits":    cmdExits,
 			"http":     cmdHTTP,
 			"get":      cmdGet,
@@ -76,7 +83,17 @@ func TestScript(t *testing.T) {
 	})
 }
 
-type serverKey struct{}
+type (
+	serverKey struct{}
+	testKey   struct{}
+)
+
+func cmdDatabase(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: database VAR")
+	}
+	ts.Setenv(args[0], databases.URL(ts.Value(testKey{}).(testing.TB)))
+}
 
 // testServer is the server of a script.
 type testServer struct {

@@ -28,7 +28,6 @@ import (
 	"github.com/aptixhq/aptix/internal/responsesapi"
 	"github.com/aptixhq/aptix/internal/server"
 	"github.com/aptixhq/aptix/internal/session"
-	"github.com/aptixhq/aptix/internal/store/sqlite"
 	"github.com/aptixhq/aptix/internal/tool"
 	"github.com/aptixhq/aptix/internal/tool/builtin"
 )
@@ -46,6 +45,11 @@ func newServe() *cobra.Command {
 data in ./aptix-data and answers with an offline model, so that everything can be
 seen without an account; with OPENAI_API_KEY set it uses the real one.
 
+With a PostgreSQL database, any number of servers may share it: each of them takes
+every request, and the turns of one that dies go on elsewhere. Its address is best
+set as APTIX_DATABASE, or in a file that APTIX_DATABASE_FILE names, since it holds a
+password.
+
 Flags go over environment (APTIX_LISTEN and so on), environment over the file,
 the file over defaults; 'aptix doctor' shows what is used.`,
 		Args: takes(0, 0, ""),
@@ -54,7 +58,7 @@ the file over defaults; 'aptix doctor' shows what is used.`,
 	f.String("listen", "", "address to listen on (default 127.0.0.1:8080)")
 	f.String("data", "", "folder of the data file (default ./aptix-data)")
 	f.StringVar(&file, "config", "", "configuration file (default "+config.DefaultFile+" if it is there)")
-	f.String("database", "", "path of the data file (default: in the data folder)")
+	f.String("database", "", "path of the data file (default: in the data folder), or postgres://USER:PASSWORD@HOST:PORT/DATABASE")
 	f.String("nats", "", "message server between several nodes (not available yet)")
 	f.String("modes", "", "folder of mode files (default: the built-in modes)")
 	f.String("provider", "", "demo or openai (default: openai when OPENAI_API_KEY is set, else demo)")
@@ -130,7 +134,7 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 
 // parts is a server that is built and not yet started.
 type parts struct {
-	store   *sqlite.Store
+	store   journal
 	catalog *mode.Catalog
 	turns   *pipeline.Pipeline
 	server  *server.Server
@@ -147,7 +151,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 	if err != nil {
 		return nil, err
 	}
-	store, err := sqlite.Open(ctx, cfg.DatabasePath(), log)
+	store, err := openStore(ctx, cfg, log)
 	if err != nil {
 		return nil, err
 	}
@@ -286,7 +290,7 @@ func banner(cfg config.Config, catalog *mode.Catalog, url string) string {
 	} else {
 		line("provider", "%s, model %s", cfg.Provider, cfg.Model)
 	}
-	line("data", "%s", cfg.DatabasePath())
+	line("data", "%s", cfg.Store())
 	line("modes", "%s (%s)", strings.Join(catalog.Keys(), ", "), nameOf(cfg.Modes))
 	if cfg.File != "" {
 		line("file", "%s", cfg.File)

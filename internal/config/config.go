@@ -52,10 +52,11 @@ type Config struct {
 	// Data is the folder that holds the data file.
 	Data string `koanf:"data"`
 	// Database is the path of a SQLite file or a postgres:// URL, which may hold a
-	// password; empty means a file under Data.
+	// password; empty means a file under Data. See PostgreSQL.
 	Database Secret `koanf:"database"`
 	// NATS is the address of the message server between nodes.
-	NATS Secret `koanf:"nats"`
+	NATS    Secret  `koanf:"nats"`
+	Cluster Cluster `koanf:"cluster"`
 	// Modes is the folder of the mode files; empty means the built-in catalogue.
 	Modes      string     `koanf:"modes"`
 	Provider   Provider   `koanf:"provider"`
@@ -76,6 +77,16 @@ type Config struct {
 	File string `koanf:"-"`
 
 	sources map[string]Source
+}
+
+// Cluster says how nodes that share a PostgreSQL database deal with one another.
+type Cluster struct {
+	// Lease is how long a turn belongs to a node that does not say anything; after that
+	// another node takes it over.
+	Lease time.Duration `koanf:"lease"`
+	// Poll is how often a node looks how far turns have come that others run and that
+	// somebody follows here.
+	Poll time.Duration `koanf:"poll"`
 }
 
 // ModeChange configures changes of the mode.
@@ -173,6 +184,7 @@ func defaults() map[string]any {
 			"modelAttempts": 3, "modelWait": "30s", "modelConcurrency": 10000, "toolCalls": 128,
 		},
 		"retention": map[string]any{"sessions": "0s"},
+		"cluster":   map[string]any{"lease": "15s", "poll": "500ms"},
 	}
 }
 
@@ -200,6 +212,19 @@ func (c *Config) derive() {
 			ConversationContexts: []ConversationContext{{ID: "default"}},
 		}}
 	}
+}
+
+// PostgreSQL returns the connection string of the database, false when a SQLite file is
+// used.
+func (c Config) PostgreSQL() (Secret, bool) { return c.Database, c.Database.isPostgreSQL() }
+
+// Store names where the data is, without anything that is secret: the path of the file,
+// or host and name of the database.
+func (c Config) Store() string {
+	if c.Database.isPostgreSQL() {
+		return c.Database.address()
+	}
+	return c.DatabasePath()
 }
 
 // DatabasePath returns the path of the SQLite file.

@@ -189,8 +189,14 @@ func TestLoad_AllProblemsAtOnce(t *testing.T) {
 				"retention.sessions: must not be negative; 0 keeps them for ever"},
 		},
 		"consent": {env: map[string]string{"APTIX_MODE_CONSENT": "never"}, want: []string{`modeChange.consent: "never" is unknown; want prompt`}},
-		"postgres": {flags: map[string]string{"database": "postgres://u:p@h/d"},
-			want: []string{"database: postgres is not available yet; give the path of a SQLite file, or leave it out"}},
+		"another database": {flags: map[string]string{"database": "mysql://u:p@h/d"},
+			want: []string{`database: "mysql" is no kind of database; want the path of a SQLite file, or postgres://`}},
+		"a database that cannot be read": {flags: map[string]string{"database": "postgres://u:sec%ret@h/d"},
+			want: []string{"database: want postgres://USER:PASSWORD@HOST:PORT/DATABASE, with what is special in the password written as %XX"}},
+		"no database": {flags: map[string]string{"database": "postgresql://u:p@h/"},
+			want: []string{"database: want postgres://USER:PASSWORD@HOST:PORT/DATABASE, with what is special in the password written as %XX"}},
+		"cluster": {file: "cluster: {lease: 10ms, poll: 0s}\n",
+			want: []string{"cluster.lease: must be 1s or more, or turns are taken from nodes that only pause", "cluster.poll: must be 10ms or more"}},
 		"demo remembers nothing": {env: map[string]string{"APTIX_CONTINUITY": "provider"},
 			want: []string{"continuity: the demo provider remembers nothing; want auto or replay"}},
 		"openai without a key": {env: map[string]string{"APTIX_PROVIDER": "openai"},
@@ -326,11 +332,13 @@ func TestSettings_AddressesWithoutPasswords(t *testing.T) {
 	for value, want := range map[string]string{
 		"my.db":                              "my.db",
 		"/var/lib/aptix.db":                  "/var/lib/aptix.db",
-		"postgres://u:secret@h/d":            "postgres://u:xxxxx@h/d",
-		"postgres://h/d?password=secret":     "postgres://h/d?***",
+		"postgres://u:secret@h/d":            "postgres://h/d",
+		"postgresql://u:secret@h:5433/d":     "postgres://h:5433/d",
+		"postgres://h/d?password=secret":     "postgres://h/d",
+		"postgres:///d?host=/run/pg&user=u":  "postgres:///run/pg/d",
 		"postgres://u:sec%ret@h/d":           "***",
 		"sqlite:some.db":                     "sqlite:some.db",
-		"postgres://u:secret@h/d?sslmode=no": "postgres://u:xxxxx@h/d?***",
+		"postgres://u:secret@h/d?sslmode=no": "postgres://h/d",
 	} {
 		c, _ := load(t, "", nil, map[string]string{"database": value})
 		if got := strings.TrimSuffix(shown(c)["database"], " · flag --database"); got != want {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net/url"
+	"strings"
 )
 
 // Secret is text that must not be shown: however it is printed, logged or marshalled,
@@ -46,6 +47,8 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 func (s Secret) address() string {
 	u, err := url.Parse(string(s))
 	switch {
+	case s.isPostgreSQL():
+		return s.database()
 	case err != nil:
 		return s.String() // not readable, so nobody knows where a password may be
 	case u.Scheme == "" || u.Host == "":
@@ -55,4 +58,23 @@ func (s Secret) address() string {
 		u.RawQuery = masked // a password may stand among the parameters too
 	}
 	return u.Redacted()
+}
+
+// isPostgreSQL reports whether this is the address of a PostgreSQL database.
+func (s Secret) isPostgreSQL() bool {
+	return strings.HasPrefix(string(s), "postgres://") || strings.HasPrefix(string(s), "postgresql://")
+}
+
+// database renders the address of a database as its host and its name. Anything else in
+// it may be a password, or lead to one.
+func (s Secret) database() string {
+	u, err := url.Parse(string(s))
+	if err != nil {
+		return s.String()
+	}
+	host := u.Host
+	if host == "" {
+		host = u.Query().Get("host") // such as the folder of a unix socket
+	}
+	return "postgres://" + host + u.EscapedPath()
 }

@@ -67,6 +67,8 @@ func plainSettings() []setting {
 		{key: "data", env: "APTIX_DATA", show: func(c Config) string { return c.Data }},
 		{key: "database", env: "APTIX_DATABASE", inFile: true, show: func(c Config) string { return c.Database.address() }},
 		{key: "nats", env: "APTIX_NATS", show: func(c Config) string { return c.NATS.address() }},
+		{key: "cluster.lease", show: clustered(func(c Config) string { return c.Cluster.Lease.String() })},
+		{key: "cluster.poll", show: clustered(func(c Config) string { return c.Cluster.Poll.String() })},
 		{key: "modes", env: "APTIX_MODES", show: func(c Config) string { return c.Modes }},
 		{key: "provider", env: "APTIX_PROVIDER", show: func(c Config) string { return string(c.Provider) }},
 		{key: "model", env: "APTIX_MODEL", show: func(c Config) string { return c.Model }},
@@ -77,6 +79,16 @@ func plainSettings() []setting {
 		{key: "openai.organization", env: "OPENAI_ORG_ID", show: func(c Config) string { return c.OpenAI.Organization }},
 		{key: "openai.project", env: "OPENAI_PROJECT_ID", show: func(c Config) string { return c.OpenAI.Project }},
 		{key: "openai.preset", env: "APTIX_OPENAI_PRESET", show: Config.presetName},
+	}
+}
+
+// clustered shows a setting only where several nodes can be.
+func clustered(show func(Config) string) func(Config) string {
+	return func(c Config) string {
+		if !c.Database.isPostgreSQL() {
+			return ""
+		}
+		return show(c)
 	}
 }
 

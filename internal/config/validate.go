@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
 )
@@ -19,12 +20,8 @@ func (c Config) problems() Problems {
 	if c.Data == "" && c.Database == "" {
 		add("data: want a folder")
 	}
-	if scheme, _, ok := strings.Cut(c.Database.Reveal(), "://"); ok && scheme != "sqlite" {
-		add("database: %s is not available yet; give the path of a SQLite file, or leave it out", scheme)
-	}
-	if strings.HasPrefix(c.Database.Reveal(), "sqlite://") {
-		add("database: write the path of a SQLite file without sqlite://")
-	}
+	p = append(p, c.Database.problems()...)
+	p = append(p, c.Cluster.problems()...)
 	if c.NATS != "" {
 		add("nats: several nodes are not available yet; leave it out")
 	}
@@ -58,6 +55,39 @@ func (c Config) problems() Problems {
 		add("retention.sessions: must not be negative; 0 keeps them for ever")
 	}
 	return append(p, c.contextProblems()...)
+}
+
+// problems returns what is wrong with the address of a database, without a word of it.
+func (s Secret) problems() Problems {
+	scheme, _, ok := strings.Cut(s.Reveal(), "://")
+	switch {
+	case s.isPostgreSQL():
+		if u, err := url.Parse(s.Reveal()); err != nil || strings.Trim(u.Path, "/") == "" {
+			return Problems{"database: want postgres://USER:PASSWORD@HOST:PORT/DATABASE, with what is special in the password written as %XX"}
+		}
+	case ok && scheme == "sqlite":
+		return Problems{"database: write the path of a SQLite file without sqlite://"}
+	case ok:
+		return Problems{fmt.Sprintf("database: %.20q is no kind of database; want the path of a SQLite file, or postgres://", scheme)}
+	}
+	return nil
+}
+
+// The bounds of the cluster's times.
+const (
+	minLease = time.Second
+	minPoll  = 10 * time.Millisecond
+)
+
+func (c Cluster) problems() Problems {
+	var p Problems
+	if c.Lease < minLease {
+		p = append(p, fmt.Sprintf("cluster.lease: must be %s or more, or turns are taken from nodes that only pause", minLease))
+	}
+	if c.Poll < minPoll {
+		p = append(p, fmt.Sprintf("cluster.poll: must be %s or more", minPoll))
+	}
+	return p
 }
 
 func (o OpenAI) problems() Problems {

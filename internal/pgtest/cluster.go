@@ -68,6 +68,16 @@ func (c *Cluster) Database(t testing.TB) string {
 	return c.dsn(name)
 }
 
+// URL is Database with the connection string as a URL, for those who take no other.
+func (c *Cluster) URL(t testing.TB) string {
+	t.Helper()
+	at, err := pgx.ParseConfig(c.Database(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("postgres:///%s?host=%s&user=%s&sslmode=disable", at.Database, c.folder, at.User)
+}
+
 // Socket is the path of the unix socket on which the server listens, for those that stand
 // between a client and it.
 func (c *Cluster) Socket() string { return filepath.Join(c.folder, ".s.PGSQL.5432") }

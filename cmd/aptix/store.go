@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/aptixhq/aptix/internal/config"
+	"github.com/aptixhq/aptix/internal/pipeline"
+	"github.com/aptixhq/aptix/internal/reasoner"
+	"github.com/aptixhq/aptix/internal/session"
+	"github.com/aptixhq/aptix/internal/store/postgres"
+	"github.com/aptixhq/aptix/internal/store/sqlite"
+)
+
+// journal is the store of a server, with all that its parts use of it.
+type journal interface {
+	pipeline.Store
+	session.Store
+	reasoner.Sessions
+	Ping(context.Context) error
+	Close() error
+}
+
+// openStore opens the store that is configured: the one file, unless it is a database
+// that several nodes share.
+func openStore(ctx context.Context, cfg config.Config, log *slog.Logger) (journal, error) {
+	if connection, ok := cfg.PostgreSQL(); ok {
+		return postgres.Open(ctx, connection.Reveal(), log)
+	}
+	return sqlite.Open(ctx, cfg.DatabasePath(), log)
+}
+
+// notAFile is what a command says that works on the data file where there is none.
+func notAFile(cfg config.Config, instead string) error {
+	return fmt.Errorf("the data is in %s, not in a file: %s", cfg.Store(), instead)
+}
