@@ -177,7 +177,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 	turns, err := pipeline.New(pipeline.Config{
 		Store: store, Sessions: manager, Catalog: catalog, Registry: registry, Contexts: contexts,
 		Reasoner: loop, Hub: events.NewHub(), Log: log, Chain: cfg.Chain(),
-		Limits:    pipeline.Limits{TurnTime: cfg.Limits.Turn, WaitTime: cfg.Limits.Waiting},
+		Limits:    pipeline.Limits{TurnTime: cfg.Limits.Turn, WaitTime: cfg.Limits.Waiting, Lease: cfg.Cluster.Lease, Poll: cfg.Cluster.Poll},
 		Retention: cfg.Retention.Sessions,
 	})
 	if err != nil {

@@ -12,6 +12,14 @@ import (
 func (p *Pipeline) Erase(ctx context.Context, by agent.Caller, id agent.SessionID) error {
 	unlock := p.sessionLocks.lock(by.Org, id)
 	defer unlock()
+	var active agent.TurnKey
+	if p.Bus != nil {
+		at, err := p.Store.Standing(ctx, agent.TurnKey{Org: by.Org, Session: id})
+		if err != nil {
+			return err
+		}
+		active = agent.TurnKey{Org: by.Org, Session: id, Turn: at.Active}
+	}
 	if err := p.Store.DeleteSession(ctx, by.Org, id); err != nil {
 		return err
 	}
@@ -19,6 +27,9 @@ func (p *Pipeline) Erase(ctx context.Context, by agent.Caller, id agent.SessionI
 	// In this order: a turn that is broken off first would look for its journal.
 	for _, key := range p.runningIn(by.Org, id) {
 		p.interrupt(key)
+	}
+	if active.Turn != "" {
+		p.tell(active) // it may run on another node
 	}
 	return nil
 }

@@ -37,6 +37,7 @@ type follower struct {
 	told  int64             // the last turn.resumed that the reader got here
 	live  *events.LogReader // nil while the journal is read
 	log   *events.Log       // that live reads, or has read to its end
+	moved <-chan struct{}   // of a turn that runs on another node: closed when it moves
 	rests bool              // as far as the turn's row says
 	ended bool
 }
@@ -76,7 +77,7 @@ func (f *follower) show(ready []agent.Event) {
 func (f *follower) look(ctx context.Context) ([]agent.Event, <-chan struct{}, error) {
 	// The live log is looked up before the journal is read: what is in neither has
 	// not happened yet.
-	log, live := f.p.Hub.Follow(f.key)
+	log, live := f.follow(ctx)
 	live = live && log != f.log
 	// A log that begins with the turn is all that is needed. Before another one there
 	// may be more than the reader has, also when it begins just where the reader stands:
@@ -107,6 +108,22 @@ func (f *follower) look(ctx context.Context) ([]agent.Event, <-chan struct{}, er
 	return nil, again, err
 }
 
+// follow returns the live log of the turn, or a copy of the one that another node has.
+func (f *follower) follow(ctx context.Context) (*events.Log, bool) {
+	log, live := f.p.Hub.Follow(f.key)
+	if live || f.moved == nil {
+		return log, live
+	}
+	f.moved = f.p.moves.when(f.key) // before the journal is read
+	if f.p.Bus == nil {
+		return nil, false
+	}
+	if log, live = f.p.Bus.Follow(ctx, f.key, f.after); live && log != f.log {
+		f.p.moves.follows(f.key, log)
+	}
+	return log, live
+}
+
 // rest finds out whether the turn is at rest; its journal then has the event that says
 // so. A turn that runs without a live log is about to leave and is waited for, and so is
 // one that waits for its session. One that does neither was broken off, which is an
@@ -117,8 +134,14 @@ func (f *follower) rest(ctx context.Context) (leaves <-chan struct{}, err error)
 	case err != nil:
 		return nil, err
 	case moved != nil && !f.p.isDraining():
+		if f.p.node != nil && f.moved != moved {
+			// Between the reading of the journal and the asking for this it may have moved.
+			f.moved = moved
+			return nil, nil
+		}
 		return moved, nil
 	case r != nil:
+		f.moved = nil
 		if log, live := f.p.Hub.Follow(f.key); live && log != f.log {
 			return nil, nil // it was taken up just now
 		}
@@ -187,6 +210,8 @@ func (p *projection) standing(after, told int64) int64 {
 // journalled reads the journal of a turn for a reader. Those who ask at the same time
 // share one reading: a thousand of them come back at once when a proxy restarts.
 func (p *Pipeline) journalled(ctx context.Context, key agent.TurnKey) (*projection, error) {
+	ctx, cancel := p.patient(ctx)
+	defer cancel()
 	return p.reads.do(ctx, key, func() (*projection, error) {
 		steps, err := p.Store.Steps(ctx, key)
 		if err != nil {

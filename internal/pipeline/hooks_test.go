@@ -35,6 +35,17 @@ type hooks struct {
 	expired []agent.TurnKey
 }
 
+// over returns the hooks as a store that does what the one behind them does.
+func (h *hooks) over(behind any) pipeline.Store {
+	if leases, ok := behind.(store.Leasing); ok {
+		return struct {
+			*hooks
+			store.Leasing
+		}{h, leases}
+	}
+	return h
+}
+
 // withHooks lets a test see and refuse each commit; so that it can tell them apart, each
 // step that could wait for another one's gets its own.
 func withHooks(h *hooks) func(*rig) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
@@ -27,10 +28,17 @@ type journal struct {
 	times Limits
 	key   agent.TurnKey
 	live  *events.Log // nil when nobody can follow live
+	node  *node       // nil where there are no others
+	// lost tells that the turn is another node's: nothing is written any more.
+	lost atomic.Bool
 	// born is closed when the turn is durable, or will never be.
 	born chan struct{}
 
 	mu sync.Mutex // guards what follows
+	// epoch is that of the claim under which the turn runs here, if it does; else the one
+	// at which it was read.
+	epoch int64
+	owned bool
 	position
 	// first makes the turn durable, together with the steps of the first commit. Nil
 	// once that is done, or failed with bornErr.
@@ -54,9 +62,11 @@ type position struct {
 	hidden       int
 }
 
-// newJournal goes on with the journal of a turn that is durable.
-func newJournal(p *Pipeline, key agent.TurnKey, steps []agent.Step, live *events.Log) *journal {
-	j := &journal{store: p.Store, now: p.Now, times: p.Limits, key: key, live: live, position: position{nextStep: 1, nextEvent: 1, all: steps}}
+// newJournal goes on with the journal of a turn that is durable, and was read at its
+// present epoch.
+func newJournal(p *Pipeline, at store.Claim, steps []agent.Step) *journal {
+	j := &journal{store: p.Store, now: p.Now, times: p.Limits, node: p.node, key: at.Key, epoch: at.Epoch,
+		position: position{nextStep: 1, nextEvent: 1, all: steps}}
 	if n := len(steps); n > 0 {
 		last := steps[n-1]
 		j.nextStep = last.N + 1
@@ -66,10 +76,12 @@ func newJournal(p *Pipeline, key agent.TurnKey, steps []agent.Step, live *events
 }
 
 // begin begins the journal of a turn that its first commit makes durable: the next
-// one, or one of its own if that does not come soon.
+// one, or one of its own if that does not come soon. Where there are other nodes it is
+// done at once.
 func begin(p *Pipeline, n store.NewTurn, live *events.Log, steps ...agent.Step) *journal {
-	j := newJournal(p, n.Turn.Key, nil, live)
-	j.first, j.born = &n, make(chan struct{})
+	n.Lease = p.node.claim()
+	j := newJournal(p, store.Claim{Key: n.Turn.Key}, nil)
+	j.live, j.first, j.born = live, &n, make(chan struct{})
 	j.Soon(steps...)
 	return j
 }
@@ -157,7 +169,9 @@ func (j *journal) Soon(steps ...agent.Step) {
 		j.hold(s)
 	}
 	switch {
-	case j.times.Gather < 0:
+	// Another node may be sent the same turn at the same time, and one of them only must
+	// ask the model.
+	case j.times.Gather < 0, j.first != nil && j.node != nil:
 		j.flush()
 	case j.timer == nil:
 		j.timer = time.AfterFunc(j.times.Gather, j.due)
@@ -176,7 +190,11 @@ func (j *journal) due() {
 // flush commits what is held. When that fails it is held still, and the next commit
 // tells the turn.
 func (j *journal) flush() {
-	ctx, cancel := context.WithTimeout(context.Background(), j.times.SettleTime)
+	within := j.times.SettleTime
+	if j.first != nil && j.node != nil {
+		within = min(within, openTime)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	if j.first != nil {
 		_ = j.commit(ctx, store.Append{State: agent.TurnAccepted}) // stillborn has its error
@@ -221,8 +239,11 @@ func (j *journal) Append(ctx context.Context, steps ...agent.Step) error {
 // transaction, and shows them afterwards. When that fails these steps have not
 // happened, and the turn can go another way; what was held before is held still.
 func (j *journal) commit(ctx context.Context, a store.Append, steps ...agent.Step) error {
-	if j.bornErr != nil {
+	switch {
+	case j.bornErr != nil:
 		return errStillborn
+	case j.lost.Load():
+		return errLost
 	}
 	before := j.position
 	for _, s := range steps {
@@ -231,6 +252,9 @@ func (j *journal) commit(ctx context.Context, a store.Append, steps ...agent.Ste
 	a.Key, a.Steps = j.key, j.held
 	if err := j.write(ctx, a); err != nil {
 		j.position = before
+		if j.owned && j.node.loses(err) {
+			j.lose()
+		}
 		return fmt.Errorf("journal turn %s: %w", j.key, err)
 	}
 	if j.timer != nil {
@@ -267,7 +291,7 @@ func (j *journal) shorten() {
 func (j *journal) write(ctx context.Context, a store.Append) error {
 	if j.first == nil {
 		failpoint.Hit(failpoint.BeforeCommit)
-		err := j.store.AppendSteps(ctx, a)
+		err := j.transition(ctx, a)
 		failpoint.Hit(failpoint.AfterCommit)
 		return err
 	}
@@ -282,8 +306,45 @@ func (j *journal) write(ctx context.Context, a store.Append) error {
 	failpoint.Hit(failpoint.BeforeAccept)
 	j.bornErr = j.store.OpenTurn(ctx, *n)
 	failpoint.Hit(failpoint.AfterAccept)
+	if j.node != nil && j.bornErr == nil {
+		j.epoch, j.owned = 1, true
+	}
 	close(j.born)
 	return j.bornErr
+}
+
+// transition writes a transition of a turn that is there.
+func (j *journal) transition(ctx context.Context, a store.Append) error {
+	if j.node == nil {
+		return j.store.AppendSteps(ctx, a)
+	}
+	// As long as the primary may take to change, and no longer: others wait for the turn.
+	ctx, cancel := context.WithTimeout(ctx, j.times.SettleTime)
+	defer cancel()
+	a.Epoch = j.epoch
+	if j.owned {
+		a.Owner = j.node.owner
+	}
+	err := j.store.AppendSteps(ctx, a)
+	if err == nil && a.Lease.Owner != "" {
+		j.epoch, j.owned = j.epoch+1, true
+	}
+	return err
+}
+
+// claim returns the claim under which the turn runs here.
+func (j *journal) claim() store.Claim {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return store.Claim{Key: j.key, Epoch: j.epoch}
+}
+
+// lose gives the turn up, to another node.
+func (j *journal) lose() {
+	j.lost.Store(true)
+	if j.live != nil {
+		j.live.Close()
+	}
 }
 
 // show publishes the events of committed steps, and the text that waited behind them.
@@ -323,6 +384,8 @@ func (j *journal) settle(ctx context.Context, s agent.Settled, lastResponse stri
 	defer failpoint.Hit(failpoint.AfterSettle)
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	// Whoever ends the turn in the place of its owner lets the owner write nothing more.
+	a.Fence = !j.owned
 	return j.commit(ctx, a, agent.Step{Kind: agent.StepSettled, Settled: &s})
 }
 
@@ -342,7 +405,7 @@ func (j *journal) begins(ctx context.Context, start store.Start, deadline time.T
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.commit(ctx, store.Append{
-		State: agent.TurnAccepted, From: []agent.TurnState{agent.TurnAccepted}, Start: &start, Deadline: deadline,
+		State: agent.TurnAccepted, From: []agent.TurnState{agent.TurnAccepted}, Start: &start, Deadline: deadline, Lease: j.node.claim(),
 	}, steps...)
 }
 
@@ -353,6 +416,6 @@ func (j *journal) proceed(ctx context.Context, c agent.Continued, deadline time.
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.commit(ctx, store.Append{
-		State: agent.TurnRunning, From: []agent.TurnState{agent.TurnWaiting}, ContinuationSHA256: c.SHA256, Deadline: deadline,
+		State: agent.TurnRunning, From: []agent.TurnState{agent.TurnWaiting}, ContinuationSHA256: c.SHA256, Deadline: deadline, Lease: j.node.claim(),
 	}, agent.Step{Kind: agent.StepContinued, Continued: &c})
 }

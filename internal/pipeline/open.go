@@ -69,7 +69,7 @@ func (p *Pipeline) Execute(ctx context.Context, by agent.Caller, x Execution) (k
 
 	// A mode or tool change may slip between reading the session and writing the
 	// turn. The store notices; the turn is then built again from what holds now.
-	for range 100 {
+	for range maxOvertaken {
 		var at store.Standing
 		if at, err = p.Store.Standing(ctx, key); err != nil {
 			break
@@ -89,6 +89,11 @@ func (p *Pipeline) Execute(ctx context.Context, by agent.Caller, x Execution) (k
 			err = p.bear(by, x, o)
 		case o.session.Concurrency == agent.ConcurrencyQueue && x.Follows == "":
 			err = p.enqueue(ctx, by, x, o, at.Queued)
+			if err == nil && p.node != nil {
+				// The turn before it may have ended on another node since, and have found
+				// nobody in the queue.
+				p.startNext(ctx, key.Org, key.Session)
+			}
 		case o.session.Concurrency == agent.ConcurrencyInterrupt && at.Active != "":
 			active := agent.TurnKey{Org: key.Org, Session: key.Session, Turn: at.Active}
 			p.Log.InfoContext(ctx, "turn interrupted by the next one", "turn", active.String(), "by", key.Turn)
@@ -99,7 +104,7 @@ func (p *Pipeline) Execute(ctx context.Context, by agent.Caller, x Execution) (k
 			// The store refuses it too, but only after the model was asked.
 			return key, 0, errBusy(at.Active)
 		}
-		if !errors.Is(err, store.ErrVersion) {
+		if !errors.Is(err, store.ErrVersion) && !p.node.overtaken(err) {
 			break
 		}
 	}
@@ -344,14 +349,24 @@ func (p *Pipeline) Proceed(ctx context.Context, by agent.Caller, c Continuation)
 	key = agent.TurnKey{Org: by.Org, Session: c.SessionID, Turn: c.TurnID}
 	unlock := p.sessionLocks.lock(key.Org, key.Session)
 	defer unlock()
+	for range maxOvertaken {
+		if after, stream, err = p.proceed(ctx, by, key, c); !p.node.overtaken(err) {
+			break // else another node was sent them too, or has ended the turn
+		}
+	}
+	return key, after, stream, err
+}
+
+// proceed goes on with a turn as it stands. The caller holds the session's lock.
+func (p *Pipeline) proceed(ctx context.Context, by agent.Caller, key agent.TurnKey, c Continuation) (after int64, stream bool, err error) {
 	t, err := p.Store.Turn(ctx, key)
 	if err != nil {
-		return key, 0, false, err
+		return 0, false, err
 	}
 	stream = t.Stream != nil && *t.Stream
 	steps, err := p.Store.Steps(ctx, key)
 	if err != nil {
-		return key, 0, stream, fmt.Errorf("read journal of turn %s: %w", key, err)
+		return 0, stream, fmt.Errorf("read journal of turn %s: %w", key, err)
 	}
 	sha := c.SHA256()
 	var calls []agent.ToolCall
@@ -362,7 +377,7 @@ func (p *Pipeline) Proceed(ctx context.Context, by agent.Caller, c Continuation)
 			calls = s.Waiting.Calls
 		case agent.StepContinued:
 			if s.Continued.SHA256 == sha {
-				return key, s.FirstEvent - 1, stream, nil
+				return s.FirstEvent - 1, stream, nil
 			}
 			if where, same := contract.DifferingResults(s.Continued.Results, c.ToolContinuation); same {
 				conflict = agent.Errorf(agent.KindTurnConflict,
@@ -371,39 +386,40 @@ func (p *Pipeline) Proceed(ctx context.Context, by agent.Caller, c Continuation)
 		}
 	}
 	if conflict != nil {
-		return key, 0, stream, conflict
+		return 0, stream, conflict
 	}
 	if t.State != agent.TurnWaiting {
-		return key, 0, stream, agent.Errorf(agent.KindTurnNotWaiting, "Turn %q is %s and waits for no tool results.", key.Turn, t.State)
+		return 0, stream, agent.Errorf(agent.KindTurnNotWaiting, "Turn %q is %s and waits for no tool results.", key.Turn, t.State)
 	}
 	results, err := contract.MatchResults(calls, c.ToolContinuation)
 	if err != nil {
-		return key, 0, stream, err
+		return 0, stream, err
 	}
 	if p.isDraining() {
-		return key, 0, stream, errDraining()
+		return 0, stream, errDraining()
 	}
 	s, err := p.Store.Session(ctx, key.Org, key.Session)
 	if err != nil {
-		return key, 0, stream, err
+		return 0, stream, err
 	}
 	rt, err := p.turn(ctx, by, s, t, tool.ParseSet(t.Tools, p.Registry))
 	if err != nil {
-		return key, 0, stream, err
+		return 0, stream, err
 	}
 	rt.Instructions = instructionsOf(steps)
 	warnings := modeWarnings(c.Mode, p.Sessions.NormaliseMode(ctx, s, c.Mode))
-	j := newJournal(p, key, steps, nil)
+	j := newJournal(p, store.Claim{Key: key, Epoch: t.Epoch}, steps)
 	after = j.nextEvent - 1
 	j.live = p.Hub.Open(key, j.nextEvent)
 	deadline := p.Now().Add(p.Limits.TurnTime)
 	err = j.proceed(ctx, agent.Continued{Results: results, SHA256: sha, Warnings: warnings, Door: c.Door}, deadline)
 	if err != nil {
 		j.close()
-		return key, 0, stream, err
+		return 0, stream, err
 	}
 	p.start(rt, j.journalled(), j, deadline)
-	return key, after, stream, nil
+	p.tell(key)
+	return after, stream, nil
 }
 
 // instructionsOf returns the instructions of a turn from its journal.

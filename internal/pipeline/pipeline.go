@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -49,8 +50,8 @@ type Contexts interface {
 	Conversation(agentContext, conversationContext string) (c agent.ConversationContext, ok bool)
 }
 
-// Config holds the parts of a Pipeline. All but Limits, Chain, Retention and Now are
-// required.
+// Config holds the parts of a Pipeline. All but Bus, Limits, Chain, Retention and Now are
+// required. When the Store is a store.Leasing, other nodes may use it at the same time.
 type Config struct {
 	Store    Store
 	Sessions Sessions
@@ -60,6 +61,9 @@ type Config struct {
 	Reasoner *reasoner.Reasoner
 	Hub      *events.Hub
 	Log      *slog.Logger
+	// Bus is the way to the other nodes that use the store; nil is none, and what they do
+	// is then seen in the store alone.
+	Bus Bus
 	// Chain tells that the provider remembers earlier responses, so that only what
 	// is new is sent; otherwise the transcript is replayed (decision 29).
 	Chain  bool
@@ -81,7 +85,9 @@ type Limits struct {
 	QueueTime time.Duration
 	// QueueLength is how many turns may wait for one session; default 16.
 	QueueLength int
-	// SettleTime bounds the commit that ends a turn; default 30 s.
+	// SettleTime bounds the commit that ends a turn; default 30 s. With other nodes it
+	// bounds every write of a running turn, and is by default the minute in which a
+	// database has found another primary.
 	SettleTime time.Duration
 	// CancelTime bounds how long a cancel waits for the turn's end; default 2 s.
 	CancelTime time.Duration
@@ -92,9 +98,14 @@ type Limits struct {
 	Gather time.Duration
 	// SweepEvery is how often abandoned and expired turns are looked for; default 5 s.
 	SweepEvery time.Duration
+	// Lease is how long a turn belongs to a node that says nothing; default 15 s.
+	Lease time.Duration
+	// Poll is how often a node looks how far turns have come that others run and that
+	// somebody waits for here; default 500 ms.
+	Poll time.Duration
 }
 
-func (l Limits) withDefaults() Limits {
+func (l Limits) withDefaults(alone bool) Limits {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d <= 0 {
 			*d = v
@@ -103,12 +114,17 @@ func (l Limits) withDefaults() Limits {
 	def(&l.TurnTime, 10*time.Minute)
 	def(&l.WaitTime, 24*time.Hour)
 	def(&l.QueueTime, time.Hour)
+	if !alone {
+		def(&l.SettleTime, time.Minute)
+	}
 	def(&l.SettleTime, 30*time.Second)
 	def(&l.CancelTime, 2*time.Second)
 	if l.QueueLength <= 0 {
 		l.QueueLength = 16
 	}
 	def(&l.SweepEvery, 5*time.Second)
+	def(&l.Lease, 15*time.Second)
+	def(&l.Poll, 500*time.Millisecond)
 	if l.Gather == 0 {
 		l.Gather = 2 * time.Millisecond
 	}
@@ -118,19 +134,23 @@ func (l Limits) withDefaults() Limits {
 // Pipeline runs turns. Start it with Recover, stop it with Drain.
 type Pipeline struct {
 	Config
+	node         *node // nil when nobody else uses the store
 	sessionLocks keyedMutex
 	sets         toolSets
 	reads        sharedReads
 	transcripts  transcripts
+	moves        moves
 	work         sync.WaitGroup
 	stop         context.CancelFunc
+	// leasing ends behind the last turn, by stopLeasing.
+	leasing     sync.WaitGroup
+	stopLeasing context.CancelFunc
 	// retained is how far the sweeps have looked for idle sessions; they alone use it.
 	retained store.SessionKey
 
-	// mu guards running, moved, draining and sweeping.
+	// mu guards running, draining and sweeping.
 	mu       sync.Mutex
 	running  map[agent.TurnKey]*running
-	moved    map[agent.TurnKey]chan struct{} // closed when a queued turn moves; see queue.go
 	draining bool
 	sweeping bool
 }
@@ -138,6 +158,8 @@ type Pipeline struct {
 // running is a turn that runs in this process.
 type running struct {
 	cancel    context.CancelCauseFunc
+	journal   *journal
+	claim     store.Claim   // under which it runs
 	cancelled bool          // by Cancel; guarded by Pipeline.mu
 	queues    bool          // turns may wait for it
 	done      chan struct{} // closed when the turn is at rest, or broken off
@@ -155,13 +177,21 @@ var (
 func New(c Config) (*Pipeline, error) {
 	if c.Store == nil || c.Sessions == nil || c.Catalog == nil || c.Registry == nil || c.Contexts == nil ||
 		c.Reasoner == nil || c.Hub == nil || c.Log == nil {
-		return nil, errors.New("pipeline: every part but Limits, Chain, Retention and Now is required")
+		return nil, errors.New("pipeline: every part but Bus, Limits, Chain, Retention and Now is required")
 	}
-	c.Limits = c.Limits.withDefaults()
+	_, shared := c.Store.(store.Leasing)
+	c.Limits = c.Limits.withDefaults(!shared)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Pipeline{Config: c, running: map[agent.TurnKey]*running{}, moved: map[agent.TurnKey]chan struct{}{}}, nil
+	p := &Pipeline{Config: c, running: map[agent.TurnKey]*running{}}
+	if shared {
+		p.node, p.moves.others = newNode(c.Store.(store.Leasing), c.Limits.Lease), true
+	}
+	if c.Bus != nil && shared {
+		c.Bus.OnMoved(p.heard)
+	}
+	return p, nil
 }
 
 // Turn reads a turn of the caller's organisation.
@@ -197,7 +227,7 @@ func (p *Pipeline) Await(ctx context.Context, key agent.TurnKey) (agent.Turn, er
 		case err != nil || r == nil && atRest(t.State):
 			return t, err
 		case moved != nil:
-			if err := p.queued(ctx, moved); err != nil {
+			if err := p.waits(ctx, moved); err != nil {
 				return agent.Turn{}, err
 			}
 			continue
@@ -219,6 +249,9 @@ func (p *Pipeline) Await(ctx context.Context, key agent.TurnKey) (agent.Turn, er
 // nothing starts, so that a row which is not at rest then is of a turn that runs
 // nowhere. Of a turn that waits for its session it returns what is closed when it moves.
 func (p *Pipeline) find(ctx context.Context, key agent.TurnKey) (*running, agent.Turn, <-chan struct{}, error) {
+	if p.node != nil {
+		return p.findAnywhere(ctx, key)
+	}
 	unlock := p.sessionLocks.lock(key.Org, key.Session)
 	defer unlock()
 	if r := p.runningTurn(key); r != nil {
@@ -226,9 +259,29 @@ func (p *Pipeline) find(ctx context.Context, key agent.TurnKey) (*running, agent
 	}
 	t, err := p.Store.Turn(ctx, key)
 	if err == nil && t.Queued {
-		return nil, t, p.whenMoved(key), nil
+		return nil, t, p.moves.when(key), nil
 	}
 	return nil, t, nil, err
+}
+
+// findAnywhere is find where there are other nodes. A turn that does not run here and is
+// not at rest runs on one of them, or will: it returns what is closed when it moves.
+func (p *Pipeline) findAnywhere(ctx context.Context, key agent.TurnKey) (*running, agent.Turn, <-chan struct{}, error) {
+	if r := p.runningTurn(key); r != nil {
+		return r, agent.Turn{}, nil, nil
+	}
+	ctx, cancel := p.patient(ctx)
+	defer cancel()
+	t, err := p.Store.Turn(ctx, key)
+	if err != nil || atRest(t.State) {
+		return nil, t, nil, err
+	}
+	// It may move at any moment, also between a look and the asking for it.
+	moved := p.moves.when(key)
+	if t, err = p.Store.Turn(ctx, key); err != nil || atRest(t.State) {
+		return nil, t, nil, err
+	}
+	return nil, t, moved, nil
 }
 
 func (p *Pipeline) runningTurn(key agent.TurnKey) *running {
@@ -267,10 +320,7 @@ func (p *Pipeline) errNotHere() error {
 // process that dies then does not take it back. A tool that does not let go is waited
 // for no longer than Limits.CancelTime (decision D45). A turn that is over stays as it is.
 func (p *Pipeline) Cancel(ctx context.Context, key agent.TurnKey) error {
-	unlock := p.sessionLocks.lock(key.Org, key.Session)
-	r := p.runningTurn(key)
-	err := p.cancelLocked(ctx, key)
-	unlock()
+	r, err := p.cancel(ctx, key)
 	if err != nil || r == nil {
 		return err
 	}
@@ -278,6 +328,10 @@ func (p *Pipeline) Cancel(ctx context.Context, key agent.TurnKey) error {
 	defer limit.Stop()
 	select {
 	case <-r.done:
+		if p.node != nil && (r.err != nil || r.journal.lost.Load()) {
+			_, err := p.cancel(ctx, key) // wherever it is now
+			return err
+		}
 		return r.err
 	case <-limit.C:
 		return nil
@@ -286,19 +340,33 @@ func (p *Pipeline) Cancel(ctx context.Context, key agent.TurnKey) error {
 	}
 }
 
+// cancel breaks off a turn that runs here, and returns it, or ends any other.
+func (p *Pipeline) cancel(ctx context.Context, key agent.TurnKey) (*running, error) {
+	unlock := p.sessionLocks.lock(key.Org, key.Session)
+	defer unlock()
+	r := p.runningTurn(key)
+	return r, p.cancelLocked(ctx, key)
+}
+
 func (p *Pipeline) cancelLocked(ctx context.Context, key agent.TurnKey) error {
-	if p.interrupt(key) {
-		return nil
+	var err error
+	for range maxOvertaken {
+		if p.interrupt(key) {
+			return nil
+		}
+		var t agent.Turn
+		if t, err = p.Store.Turn(ctx, key); err != nil || t.State.Terminal() {
+			return err
+		}
+		if err = p.endAtRest(ctx, t, agent.TurnCancelled, nil); err == nil {
+			p.startNext(ctx, key.Org, key.Session)
+			return nil
+		}
+		if !p.node.overtaken(err) {
+			break // else it has moved on just now, on the node that runs it
+		}
 	}
-	t, err := p.Store.Turn(ctx, key)
-	if err != nil || t.State.Terminal() {
-		return err
-	}
-	if err := p.endAtRest(ctx, t, agent.TurnCancelled, nil); err != nil {
-		return err
-	}
-	p.startNext(ctx, key.Org, key.Session)
-	return nil
+	return err
 }
 
 // interrupt breaks off a turn that runs here. The turn may slip away from it, to its
@@ -315,21 +383,40 @@ func (p *Pipeline) interrupt(key agent.TurnKey) bool {
 	return true
 }
 
-// endAtRest settles a turn that does not run here: one that waits, or was broken off.
+// endAtRest settles a turn that does not run here: one that waits, was broken off, or runs
+// on another node, which can write nothing about it from then on.
 func (p *Pipeline) endAtRest(ctx context.Context, t agent.Turn, state agent.TurnState, fault *agent.Fault) error {
 	steps, err := p.Store.Steps(ctx, t.Key)
 	if err != nil {
 		return fmt.Errorf("read journal of turn %s: %w", t.Key, err)
 	}
-	j := newJournal(p, t.Key, steps, nil)
+	j := newJournal(p, store.Claim{Key: t.Key, Epoch: t.Epoch}, steps)
+	if p.node != nil && asking(steps) {
+		// Its owner may have shown text that is in no journal.
+		j.Hold(agent.Step{Kind: agent.StepResumed, Resumed: &agent.Resumed{ReplaceFrom: j.nextEvent}})
+	}
 	if err := j.settle(ctx, agent.Settled{State: state, Fault: fault, Abandoned: reasoner.Abandon(steps)}, "", t.State); err != nil {
 		return err
 	}
 	// The log of the delivery at which the turn rested may still be found, and knows
 	// nothing of this end.
 	p.Hub.Forget(t.Key)
-	p.hasMoved(t.Key)
+	p.tell(t.Key)
 	return nil
+}
+
+// asking reports whether a model call is open in a journal.
+func asking(steps []agent.Step) bool {
+	for _, s := range slices.Backward(steps) {
+		switch s.Kind {
+		case agent.StepAsked:
+			return true
+		case agent.StepResumed: // over the call or not
+		default:
+			return false
+		}
+	}
+	return false
 }
 
 // keyedMutex serialises the short decisions on one session: is the turn new, may it

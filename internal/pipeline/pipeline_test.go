@@ -18,6 +18,7 @@ import (
 	"github.com/aptixhq/aptix/internal/contract"
 	"github.com/aptixhq/aptix/internal/llm/llmtest"
 	"github.com/aptixhq/aptix/internal/mode"
+	"github.com/aptixhq/aptix/internal/pgtest"
 	"github.com/aptixhq/aptix/internal/pipeline"
 	"github.com/aptixhq/aptix/internal/prove"
 	"github.com/aptixhq/aptix/internal/reasoner"
@@ -25,7 +26,10 @@ import (
 	"github.com/aptixhq/aptix/internal/tool"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// cluster has the databases of the tests that want one in PostgreSQL.
+var cluster pgtest.Cluster
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(cluster.Around(m)) }
 
 // logBuffer collects log lines of concurrent turns.
 type logBuffer struct {

@@ -52,7 +52,7 @@ func (p *Pipeline) enqueue(ctx context.Context, by agent.Caller, x Execution, o 
 // Whatever keeps it from doing so is tried again by the sweep. The caller holds the
 // session's lock.
 func (p *Pipeline) startNext(ctx context.Context, org agent.OrgID, id agent.SessionID) {
-	for range 100 {
+	for range maxOvertaken {
 		t, err := p.Store.NextQueued(ctx, org, id)
 		if err == nil {
 			err = p.startQueued(ctx, t)
@@ -60,12 +60,12 @@ func (p *Pipeline) startNext(ctx context.Context, org agent.OrgID, id agent.Sess
 		switch {
 		case err == nil, agent.KindOf(err) == agent.KindNotFound, errors.Is(err, errSessionBusy), p.isDraining():
 			return
-		case errors.Is(err, store.ErrVersion):
-			continue // its mode or its tools were changed just now
+		case errors.Is(err, store.ErrVersion), p.node.overtaken(err):
+			continue // its mode or its tools were changed just now, or another node has moved it
 		case errors.Is(err, errUnbuildable), agent.KindOf(err) == agent.KindTurnExpired:
 			fault := agent.FaultOf(err)
 			p.Log.Error("queued turn cannot start", "turn", t.Key.String(), "error", err)
-			if err := p.endAtRest(ctx, t, agent.TurnFailed, &fault); err != nil {
+			if err := p.endAtRest(ctx, t, agent.TurnFailed, &fault); err != nil && !p.node.overtaken(err) {
 				p.Log.Error("end a queued turn", "turn", t.Key.String(), "error", err)
 				return
 			}
@@ -111,7 +111,7 @@ func (p *Pipeline) startQueued(ctx context.Context, t agent.Turn) error {
 		}
 		return fmt.Errorf("%w: %w", errUnbuildable, err)
 	}
-	j := newJournal(p, t.Key, steps, nil)
+	j := newJournal(p, store.Claim{Key: t.Key, Epoch: t.Epoch}, steps)
 	j.live = p.Hub.Open(t.Key, j.nextEvent)
 	deadline := p.Now().Add(p.Limits.TurnTime)
 	err = j.begins(ctx, store.Start{SessionVersion: o.readVersion, Mode: o.turn.Request.Mode, Tools: o.turn.Tools.JSON}, deadline,
@@ -122,7 +122,7 @@ func (p *Pipeline) startQueued(ctx context.Context, t agent.Turn) error {
 		return err
 	}
 	p.start(o.turn, j.journalled(), j, deadline)
-	p.hasMoved(t.Key)
+	p.tell(t.Key)
 	return nil
 }
 
@@ -159,41 +159,9 @@ func (p *Pipeline) displace(ctx context.Context, active agent.TurnKey, unlock fu
 	return p.sessionLocks.lock(active.Org, active.Session), err
 }
 
-// whenMoved returns what is closed when a queued turn starts or ends. The caller holds
-// the session's lock, without which neither happens.
-func (p *Pipeline) whenMoved(key agent.TurnKey) <-chan struct{} {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	c := p.moved[key]
-	if c == nil {
-		c = make(chan struct{})
-		p.moved[key] = c
-	}
-	return c
-}
-
-func (p *Pipeline) hasMoved(key agent.TurnKey) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if c := p.moved[key]; c != nil {
-		close(c)
-		delete(p.moved, key)
-	}
-}
-
-// lookAgain wakes all who wait for a queued turn: a session that is erased takes its
-// queue along without a word, and a server that stops starts none.
-func (p *Pipeline) lookAgain() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range p.moved {
-		close(c)
-	}
-	clear(p.moved)
-}
-
-// queued waits for a queued turn to move.
-func (p *Pipeline) queued(ctx context.Context, moved <-chan struct{}) error {
+// waits waits for a turn that does not run here to move. A server that stops sends those
+// who wait away: it starts nothing any more, and another one may know more.
+func (p *Pipeline) waits(ctx context.Context, moved <-chan struct{}) error {
 	if p.isDraining() {
 		return p.errNotHere()
 	}

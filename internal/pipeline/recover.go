@@ -10,59 +10,70 @@ import (
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/failpoint"
+	"github.com/aptixhq/aptix/internal/store"
 	"github.com/aptixhq/aptix/internal/tool"
 )
 
-// Recover takes up the turns that an earlier process left unfinished and starts the
-// sweep, which ends waiting turns whose time is up, takes up turns whose end could not
-// be written, and erases sessions whose retention is over. Call it once, before the first request.
+// Recover takes up the turns that nobody runs and starts the sweep, which ends waiting
+// turns whose time is up, takes up turns whose end could not be written, and erases
+// sessions whose retention is over. Where there are other nodes it renews the leases of
+// the turns that run here, too. Call it once, before the first request.
 func (p *Pipeline) Recover(ctx context.Context) error {
-	if err := p.sweep(ctx); err != nil {
-		return fmt.Errorf("recover unfinished turns: %w", err)
-	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.sweeping {
+		p.mu.Unlock()
 		return errors.New("pipeline: Recover was called twice")
 	}
 	p.sweeping = true
 	sweeping, stop := context.WithCancel(context.Background())
 	p.stop = stop
-	p.work.Add(1)
-	go func() {
-		defer p.work.Done()
-		tick := time.NewTicker(p.Limits.SweepEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-sweeping.Done():
-				return
-			case <-tick.C:
-				if err := p.sweep(sweeping); err != nil && sweeping.Err() == nil {
-					p.Log.Error("sweep", "error", err)
-				}
-			}
-		}
-	}()
+	if p.node != nil {
+		var leasing context.Context
+		leasing, p.stopLeasing = context.WithCancel(context.Background())
+		p.leasing.Go(func() { p.keepLeases(leasing) })
+	}
+	p.mu.Unlock()
+	if err := p.sweep(ctx); err != nil {
+		return fmt.Errorf("recover unfinished turns: %w", err)
+	}
+	p.work.Go(func() { p.sweepOften(sweeping) })
+	if p.node != nil {
+		p.work.Go(func() { p.watch(sweeping) })
+	}
 	return nil
 }
 
+// sweepOften sweeps until ctx ends, and looks more often for turns that other nodes have
+// left.
+func (p *Pipeline) sweepOften(ctx context.Context) {
+	sweep := time.NewTicker(p.Limits.SweepEvery)
+	defer sweep.Stop()
+	var left <-chan time.Time
+	if p.node != nil {
+		takeover := time.NewTicker(min(takeoverEvery, p.Limits.SweepEvery))
+		defer takeover.Stop()
+		left = takeover.C
+	}
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return
+		case <-left:
+			err = p.takeOver(ctx)
+		case <-sweep.C:
+			err = p.sweep(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			p.Log.Error("sweep", "error", err)
+		}
+	}
+}
+
 func (p *Pipeline) sweep(ctx context.Context) error {
-	p.lookAgain()
-	unfinished, err := p.Store.Unfinished(ctx)
-	if err != nil {
+	if err := p.takeUp(ctx); err != nil {
 		return err
 	}
-	if room := p.Store.Room(); room != nil && len(unfinished) > 0 {
-		// Its end could not be written, and each new beginning would ask the model again.
-		p.Log.Error("unfinished turns wait", "turns", len(unfinished), "error", room)
-		unfinished = nil
-	}
-	each(unfinished, func(key agent.TurnKey) {
-		if err := p.resume(ctx, key); err != nil {
-			p.Log.Error("resume turn", "turn", key.String(), "error", err)
-		}
-	})
 	idle, err := p.Store.IdleQueues(ctx)
 	if err != nil {
 		return err
@@ -84,33 +95,58 @@ func (p *Pipeline) sweep(ctx context.Context) error {
 	return p.retain(ctx)
 }
 
+// takeUp takes up the turns that nobody runs: this process alone, all that are unfinished.
+func (p *Pipeline) takeUp(ctx context.Context) error {
+	if p.node != nil {
+		return p.takeOver(ctx)
+	}
+	p.moves.all() // a session that is erased takes its queue along without a word
+	unfinished, err := p.Store.Unfinished(ctx)
+	if err != nil {
+		return err
+	}
+	if room := p.Store.Room(); room != nil && len(unfinished) > 0 {
+		// Its end could not be written, and each new beginning would ask the model again.
+		p.Log.Error("unfinished turns wait", "turns", len(unfinished), "error", room)
+		return nil
+	}
+	each(unfinished, func(key agent.TurnKey) {
+		if err := p.resume(ctx, store.Claim{Key: key}); err != nil {
+			p.Log.Error("resume turn", "turn", key.String(), "error", err)
+		}
+	})
+	return nil
+}
+
 // atOnce is how many turns a sweep works on at the same time. Each costs a commit, and
 // commits that meet share the sync of the disk: a start does not wait for one per turn.
 const atOnce = 64
 
 // each calls do for all turns and returns when it is done with the last.
-func each(keys []agent.TurnKey, do func(agent.TurnKey)) {
+func each[T any](turns []T, do func(T)) {
 	var work sync.WaitGroup
 	slots := make(chan struct{}, atOnce)
-	for _, key := range keys {
+	for _, t := range turns {
 		slots <- struct{}{}
 		work.Go(func() {
 			defer func() { <-slots }()
-			do(key)
+			do(t)
 		})
 	}
 	work.Wait()
 }
 
-// resume takes a turn up from its journal, unless it runs here or is at rest.
-func (p *Pipeline) resume(ctx context.Context, key agent.TurnKey) error {
+// resume takes a turn up from its journal, unless it runs here or is at rest. Where there
+// are other nodes this one has claimed it.
+func (p *Pipeline) resume(ctx context.Context, c store.Claim) error {
+	key := c.Key
 	unlock := p.sessionLocks.lock(key.Org, key.Session)
 	defer unlock()
 	if p.runningTurn(key) != nil || p.isDraining() {
 		return nil
 	}
 	t, err := p.Store.Turn(ctx, key)
-	if err != nil || atRest(t.State) {
+	if err != nil || atRest(t.State) || t.Epoch != c.Epoch {
 		return err
 	}
 	steps, err := p.Store.Steps(ctx, key)
@@ -138,7 +174,8 @@ func (p *Pipeline) resume(ctx context.Context, key agent.TurnKey) error {
 		return p.endAtRest(ctx, t, agent.TurnFailed, &fault)
 	}
 	rt.Instructions = instructionsOf(steps)
-	j := newJournal(p, key, steps, nil)
+	j := newJournal(p, c, steps)
+	j.owned = p.node != nil
 	failpoint.Hit(failpoint.BeforeResume)
 	defer failpoint.Hit(failpoint.AfterResume)
 	if err := j.Append(ctx, agent.Step{Kind: agent.StepResumed, Resumed: &agent.Resumed{ReplaceFrom: j.nextEvent}}); err != nil {
@@ -149,6 +186,7 @@ func (p *Pipeline) resume(ctx context.Context, key agent.TurnKey) error {
 	j.live = p.Hub.Open(key, j.nextEvent)
 	p.Log.Info("turn resumed", "turn", key.String(), "steps", len(steps))
 	p.start(rt, j.journalled(), j, t.Deadline)
+	p.tell(key)
 	return nil
 }
 
@@ -170,7 +208,9 @@ func (p *Pipeline) expire(ctx context.Context, key agent.TurnKey) error {
 		return err
 	}
 	fault := agent.FaultOf(errExpired(t))
-	if err := p.endAtRest(ctx, t, agent.TurnFailed, &fault); err != nil {
+	if err := p.endAtRest(ctx, t, agent.TurnFailed, &fault); p.node.overtaken(err) {
+		return nil // it has moved, or another node has found it
+	} else if err != nil {
 		return err
 	}
 	p.startNext(ctx, key.Org, key.Session)
@@ -178,7 +218,8 @@ func (p *Pipeline) expire(ctx context.Context, key agent.TurnKey) error {
 }
 
 // Drain refuses new turns and waits for the running ones. When ctx ends first they
-// are broken off where they stand; their journals take them up at the next start.
+// are broken off where they stand; their journals take them up at the next start, or on
+// another node at once.
 func (p *Pipeline) Drain(ctx context.Context) error {
 	p.mu.Lock()
 	p.draining = true
@@ -186,7 +227,11 @@ func (p *Pipeline) Drain(ctx context.Context) error {
 		p.stop()
 	}
 	p.mu.Unlock()
-	p.lookAgain()
+	defer p.leasing.Wait()
+	if p.stopLeasing != nil {
+		defer p.stopLeasing()
+	}
+	p.moves.all()
 	done := make(chan struct{})
 	go func() {
 		p.work.Wait()

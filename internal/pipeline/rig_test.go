@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -16,7 +17,9 @@ import (
 	"github.com/aptixhq/aptix/internal/pipeline"
 	"github.com/aptixhq/aptix/internal/reasoner"
 	"github.com/aptixhq/aptix/internal/session"
+	"github.com/aptixhq/aptix/internal/store/postgres"
 	"github.com/aptixhq/aptix/internal/store/sqlite"
+	"github.com/aptixhq/aptix/internal/store/storetest"
 	"github.com/aptixhq/aptix/internal/tool"
 	"github.com/aptixhq/aptix/internal/tool/builtin"
 )
@@ -28,7 +31,8 @@ var caller = agent.Caller{Org: "acme", User: "alice"}
 // provider on a real socket. It can be stopped and started over the same file.
 type rig struct {
 	t        *testing.T
-	path     string
+	path     string // of the file
+	database string // instead of the file
 	provider *llmtest.Server
 	catalog  *mode.Catalog
 	extra    []tool.Tool
@@ -38,12 +42,13 @@ type rig struct {
 	log      *slog.Logger
 	model    reasoner.Model // nil is the provider over HTTP
 	hooks    *hooks         // nil leaves the store as it is
-	lost     string         // a conversation context that configuration has lost
+	bus      pipeline.Bus
+	lost     string // a conversation context that configuration has lost
 	now      func() time.Time
 	// retention is that of sessions; 0 keeps them.
 	retention time.Duration
 
-	store    *sqlite.Store
+	store    storetest.Store
 	sessions *session.Manager
 	pipeline *pipeline.Pipeline
 	hub      *events.Hub
@@ -53,6 +58,9 @@ type rig struct {
 func newRig(t *testing.T, options ...func(*rig)) *rig {
 	t.Helper()
 	r := &rig{t: t, path: filepath.Join(t.TempDir(), "aptix.db"), catalog: mode.Builtin(), log: slog.New(slog.DiscardHandler)}
+	if strings.HasPrefix(t.Name(), "TestPostgreSQL/") {
+		withDatabase(cluster.Database(t))(r)
+	}
 	for _, o := range options {
 		o(r)
 	}
@@ -70,7 +78,7 @@ func (r *rig) start() {
 		}
 	}
 	var err error
-	r.store, err = sqlite.Open(r.t.Context(), r.path, r.log)
+	r.store, err = r.open()
 	fail(err)
 	sessions := &lateSessions{}
 	change, err := builtin.NewChangeMode(sessions, r.log)
@@ -89,18 +97,33 @@ func (r *rig) start() {
 	var journal pipeline.Store = r.store
 	if r.hooks != nil {
 		r.hooks.Store = r.store
-		journal = r.hooks
+		journal = r.hooks.over(r.store)
 	}
 	r.hub = events.NewHub()
 	loop, err := reasoner.New(reasoner.Config{Model: model, Sessions: r.store, Catalog: r.catalog, Registry: registry, Log: r.log, Limits: r.limits})
 	fail(err)
 	r.pipeline, err = pipeline.New(pipeline.Config{
 		Store: journal, Sessions: r.sessions, Catalog: r.catalog, Registry: registry, Contexts: contexts{r.lost},
-		Reasoner: loop, Hub: r.hub, Log: r.log, Chain: r.chain, Limits: r.times, Retention: r.retention, Now: r.now,
+		Reasoner: loop, Hub: r.hub, Bus: r.bus, Log: r.log, Chain: r.chain, Limits: r.times, Retention: r.retention, Now: r.now,
 	})
 	fail(err)
 	fail(r.pipeline.Recover(r.t.Context()))
 	r.stopped = false
+}
+
+// open opens the store: a file, or a database that other rigs may share.
+func (r *rig) open() (storetest.Store, error) {
+	if r.database != "" {
+		return postgres.Open(r.t.Context(), r.database, r.log)
+	}
+	return sqlite.Open(r.t.Context(), r.path, r.log)
+}
+
+// withDatabase lets the journal be in PostgreSQL, where nodes may share it.
+func withDatabase(connection string) func(*rig) {
+	return func(r *rig) {
+		r.database, r.times.Poll = connection+" pool_max_conns=6", 20*time.Millisecond
+	}
 }
 
 func (r *rig) stop() {

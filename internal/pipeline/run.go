@@ -12,23 +12,29 @@ import (
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/contract"
 	"github.com/aptixhq/aptix/internal/reasoner"
+	"github.com/aptixhq/aptix/internal/store"
 )
 
 // start runs the turn in a goroutine of its own, which ends with the turn, with its
 // deadline or with Drain. The caller holds the session's lock. It returns nil when
 // nothing runs, because the server stops.
 func (p *Pipeline) start(t *reasoner.Turn, steps []agent.Step, j *journal, deadline time.Time) *running {
+	var claim store.Claim
+	if p.node != nil {
+		claim = j.claim()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.draining {
 		// Drain counts on no turn starting behind its back. The turn is journalled
-		// and goes on after the restart.
+		// and goes on after the restart, or elsewhere.
 		j.live.Close()
+		p.abandon(claim)
 		return nil
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	ctx, stopTimer := context.WithTimeoutCause(ctx, deadline.Sub(p.Now()), errDeadline)
-	r := &running{cancel: cancel, done: make(chan struct{}), queues: t.Queues}
+	r := &running{journal: j, claim: claim, cancel: cancel, done: make(chan struct{}), queues: t.Queues}
 	p.running[t.Key] = r
 	p.work.Add(1)
 	go p.goOn(ctx, stopTimer, r, t, steps, j)
@@ -47,6 +53,21 @@ func (p *Pipeline) goOn(ctx context.Context, stopTimer context.CancelFunc, r *ru
 	j.close()
 	p.leave(t.Key, r, j.stillborn() == nil)
 	close(r.done)
+	if p.node != nil {
+		p.tell(t.Key)
+	}
+}
+
+// abandon releases a turn that was claimed and cannot begin. p.mu is held.
+func (p *Pipeline) abandon(c store.Claim) {
+	if p.node == nil {
+		return
+	}
+	p.leasing.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), p.node.lease)
+		defer cancel()
+		p.release(ctx, c)
+	})
 }
 
 // leave takes the turn off the running ones. A cancel that came too late to break it
@@ -97,13 +118,20 @@ func (p *Pipeline) end(t *reasoner.Turn, out *reasoner.Outcome, err error, j *jo
 			return nil
 		}
 	}
-	if j.stillborn() != nil {
+	switch {
+	case j.stillborn() != nil:
 		return nil // whoever bore it says why
-	}
-	if errors.Is(err, errDrained) {
-		// Nothing is settled: the turn goes on from its journal after the restart.
+	case j.lost.Load():
+		p.Log.Warn("let go of a turn: it goes on elsewhere", "turn", t.Key.String(), "error", err)
+		return nil
+	case errors.Is(err, errDrained):
+		// Nothing is settled: the turn goes on from its journal after the restart, or
+		// on another node.
 		if err := j.Append(settling); err != nil {
 			p.Log.Error("keep the last steps of a drained turn", "turn", t.Key.String(), "error", err)
+		}
+		if p.node != nil {
+			p.release(settling, j.claim())
 		}
 		return nil
 	}
@@ -120,6 +148,9 @@ func (p *Pipeline) end(t *reasoner.Turn, out *reasoner.Outcome, err error, j *jo
 	if err := j.settle(settling, end, "", agent.TurnAccepted, agent.TurnRunning); err != nil {
 		if agent.KindOf(err) == agent.KindNotFound {
 			return err // its session was erased
+		}
+		if j.lost.Load() {
+			return nil
 		}
 		// The store is out of reach. The turn stays running in the journal and the
 		// sweep takes it up again.
