@@ -43,6 +43,7 @@ type rig struct {
 	model    reasoner.Model // nil is the provider over HTTP
 	hooks    *hooks         // nil leaves the store as it is
 	bus      pipeline.Bus
+	gate     *gate  // nil for a store that is always there
 	lost     string // a conversation context that configuration has lost
 	now      func() time.Time
 	// retention is that of sessions; 0 keeps them.
@@ -99,6 +100,10 @@ func (r *rig) start() {
 		r.hooks.Store = r.store
 		journal = r.hooks.over(r.store)
 	}
+	if r.gate != nil {
+		r.gate.leasedStore = journal.(leasedStore)
+		journal = r.gate
+	}
 	r.hub = events.NewHub()
 	loop, err := reasoner.New(reasoner.Config{Model: model, Sessions: r.store, Catalog: r.catalog, Registry: registry, Log: r.log, Limits: r.limits})
 	fail(err)
@@ -131,6 +136,9 @@ func (r *rig) stop() {
 		return
 	}
 	r.stopped = true
+	if r.gate != nil {
+		r.gate.reopen()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	if err := r.pipeline.Drain(ctx); err != nil {
