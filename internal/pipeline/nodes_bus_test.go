@@ -80,7 +80,9 @@ func (e *wireEnd) Moved(key agent.TurnKey) {
 func (e *wireEnd) OnMoved(tell func(agent.TurnKey)) { e.tell = tell }
 
 // seldom lets a node look at the store as if never: what comes, comes over the bus.
-func seldom(r *rig) { r.times.Poll, r.times.SweepEvery, r.times.Lease = time.Hour, time.Hour, time.Hour }
+func seldom(r *rig) {
+	r.times.Poll, r.times.SweepEvery, r.times.Lease = time.Hour, time.Hour, time.Hour
+}
 
 // With a bus the text of a turn that runs elsewhere comes as it is written, and its end
 // at once.
