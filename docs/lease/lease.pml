@@ -13,7 +13,7 @@
  * Claims:
  *   no late write   what is written has the newest epoch (assert in WRITE)
  *   at most once    the tool runs once at most, whoever owns the turn (assert in run)
- *   one answer      the turn is settled once (assert in settle)
+ *   one end         the turn is settled once (asserts in settle and cancel)
  *   it ends         as long as one node lives, and owners are not declared dead for ever,
  *                   the turn reaches its end (ltl ends)
  *
@@ -104,6 +104,15 @@ dead:
 	skip
 }
 
+/* A client may cancel the turn at any node. Whoever takes the cancel in ends the turn in
+ * the place of its owner, if it has not ended by then, and moves the epoch on. */
+proctype cancel() {
+	if
+	:: atomic { state != done -> epoch++; newest = epoch; state = done; settled++; assert(settled == 1) }
+	:: true
+	fi
+}
+
 /* The database's clock. A lease that nobody renews runs out; one that a living owner
  * would renew may run out too, when that owner is held up, but not for ever. */
 proctype clock() {
@@ -121,7 +130,8 @@ init {
 		:: n < NODES -> run node(n); n++
 		:: else -> break
 		od;
-		run clock()
+		run clock();
+		run cancel()
 	}
 }
 

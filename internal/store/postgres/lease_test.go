@@ -345,3 +345,79 @@ func TestLease_TakeoverGivesEachTurnOnce(t *testing.T) {
 		wantOwner(t, first, k, owner, 2, true)
 	}
 }
+
+// An end that does not come from the owner moves the epoch on: whatever the owner writes
+// from then on is refused, and it hears so with its next renewal.
+func TestLease_EndFromElsewhereFencesTheOwner(t *testing.T) {
+	database := cluster.Database(t)
+	a, b := another(t, database), another(t, database)
+	k := key("s1", "t1")
+	openLeased(t, a, leased("s1", "a"))
+	end := store.Append{Key: k, Epoch: 1, Fence: true, State: agent.TurnCancelled, Steps: []agent.Step{resumed(2)}}
+	if err := b.AppendSteps(t.Context(), end); err != nil {
+		t.Fatal(err)
+	}
+	wantOwner(t, b, k, "", 2, false)
+	for name, late := range map[string]store.Append{
+		"a step": {State: agent.TurnRunning, Steps: []agent.Step{resumed(2)}},
+		"an end": {State: agent.TurnCompleted, Steps: []agent.Step{resumed(3)}},
+	} {
+		late.Key, late.Epoch, late.Owner = k, 1, "a"
+		if err := a.AppendSteps(t.Context(), late); !errors.Is(err, store.ErrFenced) {
+			t.Errorf("%s: got %v, want ErrFenced", name, err)
+		}
+	}
+	if lost, err := a.Renew(t.Context(), "a", []store.Claim{{Key: k, Epoch: 1}}, lease); err != nil || !slices.Equal(lost, []agent.TurnKey{k}) {
+		t.Errorf("renewal: lost %v, %v", lost, err)
+	}
+	if err := b.AppendSteps(t.Context(), end); !errors.Is(err, store.ErrFenced) {
+		t.Errorf("another end: got %v, want ErrFenced", err)
+	}
+}
+
+// A session that is erased and begun anew has turns of the old names and the old epochs.
+// Whoever ran an old one is not the owner of the new one.
+func TestLease_NamesakeHasAnotherOwner(t *testing.T) {
+	database := cluster.Database(t)
+	a, b := another(t, database), another(t, database)
+	k := key("s1", "t1")
+	openLeased(t, a, leased("s1", "a"))
+	if err := b.DeleteSession(t.Context(), k.Org, k.Session); err != nil {
+		t.Fatal(err)
+	}
+	openLeased(t, b, leased("s1", "b"))
+	late := store.Append{Key: k, Epoch: 1, Owner: "a", State: agent.TurnCompleted, Steps: []agent.Step{resumed(2)}}
+	if err := a.AppendSteps(t.Context(), late); !errors.Is(err, store.ErrFenced) {
+		t.Errorf("got %v, want ErrFenced", err)
+	}
+	late.Owner = "b"
+	if err := b.AppendSteps(t.Context(), late); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLease_PositionsTellHowFarTurnsAre(t *testing.T) {
+	s := temporary(t)
+	openLeased(t, s, leased("s1", "a"))
+	openLeased(t, s, leased("s2", "a"))
+	if err := s.AppendSteps(t.Context(), store.Append{Key: key("s2", "t1"), Epoch: 1, Owner: "a", State: agent.TurnRunning, Steps: []agent.Step{resumed(2)}}); err != nil {
+		t.Fatal(err)
+	}
+	expire(t, s)
+	takeover(t, s, "b")
+	got, err := s.Positions(t.Context(), []agent.TurnKey{key("s2", "t1"), key("s1", "t1"), key("s3", "t1")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(got, func(a, b store.Position) int { return strings.Compare(string(a.Key.Session), string(b.Key.Session)) })
+	want := []store.Position{
+		{Key: key("s1", "t1"), State: agent.TurnAccepted, Steps: 1, Epoch: 2},
+		{Key: key("s2", "t1"), State: agent.TurnRunning, Steps: 2, Epoch: 2},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("positions (-want +got):\n%s", diff)
+	}
+	if got, err := s.Positions(t.Context(), nil); err != nil || got != nil {
+		t.Errorf("of nothing: %v, %v", got, err)
+	}
+}
