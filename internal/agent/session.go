@@ -70,6 +70,9 @@ type ModeChange struct {
 	// Together with the session they make the write idempotent (decision 11).
 	Turn TurnID
 	Call CallID
+	// Epoch is that of the run of Turn in which the model asks, 0 where there is one process
+	// only; see Turn.Epoch. The history does not keep it.
+	Epoch int64
 	// Branch tells that the caller means to go on in a new session (AGN-011 §5.6).
 	Branch bool
 }

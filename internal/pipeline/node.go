@@ -186,11 +186,14 @@ func (p *Pipeline) letGo(c store.Claim) {
 	r.cancel(errLost)
 }
 
-// release gives a turn up that goes on elsewhere.
+// release gives a turn up that goes on elsewhere. A process that is alone has nothing to
+// give up.
 func (p *Pipeline) release(ctx context.Context, c store.Claim) {
 	if p.node == nil {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, p.node.lease) // then everybody may have it
+	defer cancel()
 	if err := p.node.Release(ctx, p.node.owner, []store.Claim{c}); err != nil {
 		p.Log.Warn("release a turn; it is taken over when its lease has run out", "turn", c.Key.String(), "error", err)
 	}
@@ -245,8 +248,8 @@ func (p *Pipeline) resumeClaimed(ctx context.Context, c store.Claim) error {
 	if p.isDraining() && p.runningTurn(c.Key) == nil {
 		p.release(ctx, c)
 	}
-	if p.node.overtaken(err) {
-		return nil
+	if p.node.overtaken(err) || agent.KindOf(err) == agent.KindNotFound {
+		return nil // another node has it, or nobody any more
 	}
 	return err
 }

@@ -87,6 +87,7 @@ func seldom(r *rig) {
 // With a bus the text of a turn that runs elsewhere comes as it is written, and its end
 // at once.
 func TestBus_FollowsTextLive(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	w := &wire{}
 	all := nodes(t, 2, []llmtest.Reply{{Deltas: []string{"Hel", "lo"}, Block: release, BlockAfter: 5}}, w.join, seldom)
@@ -104,6 +105,7 @@ func TestBus_FollowsTextLive(t *testing.T) {
 
 // A cancel elsewhere reaches the node that runs the turn at once.
 func TestBus_TellsTheOwnerOfACancel(t *testing.T) {
+	t.Parallel()
 	never := make(chan struct{})
 	defer close(never)
 	w := &wire{}
@@ -123,6 +125,7 @@ func TestBus_TellsTheOwnerOfACancel(t *testing.T) {
 
 // A session that is erased elsewhere takes its running turn along at once.
 func TestBus_TellsTheOwnerOfAnErasedSession(t *testing.T) {
+	t.Parallel()
 	never := make(chan struct{})
 	defer close(never)
 	w := &wire{}
@@ -140,10 +143,11 @@ func TestBus_TellsTheOwnerOfAnErasedSession(t *testing.T) {
 // its log, in which nothing comes any more, and hints are lost: the streams go on all the
 // same with the next owner.
 func TestBus_IsNotReliedOn(t *testing.T) {
+	t.Parallel()
 	never := make(chan struct{})
 	defer close(never)
 	w := &wire{}
-	all := nodes(t, 3, []llmtest.Reply{{Deltas: []string{"Half ", "an"}, Block: never, BlockAfter: 5}, {Text: "Whole."}}, w.join)
+	all := nodes(t, 3, []llmtest.Reply{{Deltas: []string{"Half ", "an"}, Block: never, BlockAfter: 5}, {Text: "Whole."}}, w.join, brief)
 	a := all[0]
 	key := a.submit(streamed("s1", "t1", "Hello"))
 	streams := []*reading{all[1].read(key, 0), all[2].read(key, 0)}

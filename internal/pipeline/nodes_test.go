@@ -18,6 +18,7 @@ import (
 // Two nodes are sent the same turn at the same time: one of them runs it and asks the
 // model, the other one follows.
 func TestNodes_DuplicatesRunOnce(t *testing.T) {
+	t.Parallel()
 	const turns = 12
 	var replies []llmtest.Reply
 	for range turns {
@@ -54,6 +55,7 @@ func TestNodes_DuplicatesRunOnce(t *testing.T) {
 
 // A turn is followed on a node that does not run it, from the beginning and from within.
 func TestNodes_FollowedElsewhere(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	all := nodes(t, 2, []llmtest.Reply{{Deltas: []string{"Hel", "lo"}, Block: release, BlockAfter: 5}})
 	a, b := all[0], all[1]
@@ -75,12 +77,13 @@ func TestNodes_FollowedElsewhere(t *testing.T) {
 // every stream goes on to its end, on any node, without a gap or a repeat. What the old
 // owner still writes is refused, and its own clients are told of no failure.
 func TestNodes_TakeoverFromANodeThatIsSilent(t *testing.T) {
+	t.Parallel()
 	never := make(chan struct{})
 	defer close(never)
 	all := nodes(t, 3, []llmtest.Reply{
 		{Deltas: []string{"Half ", "an"}, Block: never, BlockAfter: 5},
 		{Text: "A whole one."},
-	})
+	}, brief)
 	a := all[0]
 	key := a.submit(streamed("s1", "t1", "Hello"))
 	var streams []*reading
@@ -113,8 +116,9 @@ func TestNodes_TakeoverFromANodeThatIsSilent(t *testing.T) {
 // The old owner comes back with an answer, and too late: it is refused, and the one of
 // the new owner stands.
 func TestNodes_LateWritesAreRefused(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
-	all := nodes(t, 2, []llmtest.Reply{{Text: "Too late.", Block: release}, {Text: "In time."}})
+	all := nodes(t, 2, []llmtest.Reply{{Text: "Too late.", Block: release}, {Text: "In time."}}, brief)
 	a, b := all[0], all[1]
 	key := a.submit(streamed("s1", "t1", "Hello"))
 	a.asked(1)
@@ -141,9 +145,10 @@ func TestNodes_LateWritesAreRefused(t *testing.T) {
 // A turn is cancelled on a node that does not run it: durable at once, and the end for
 // everybody, its owner's readers of text that is in no journal too.
 func TestNodes_CancelledElsewhere(t *testing.T) {
+	t.Parallel()
 	never := make(chan struct{})
 	defer close(never)
-	all := nodes(t, 2, []llmtest.Reply{{Deltas: []string{"Half ", "an"}, Block: never, BlockAfter: 5}, {Text: "Next."}})
+	all := nodes(t, 2, []llmtest.Reply{{Deltas: []string{"Half ", "an"}, Block: never, BlockAfter: 5}, {Text: "Next."}}, brief)
 	a, b := all[0], all[1]
 	key := a.submit(streamed("s1", "t1", "Hello"))
 	streams := []*reading{a.read(key, 0), b.read(key, 0)}
@@ -169,6 +174,7 @@ func TestNodes_CancelledElsewhere(t *testing.T) {
 // A turn that waits for its client goes on where the results come in, once, also when
 // they come in at two places.
 func TestNodes_ContinuedElsewhere(t *testing.T) {
+	t.Parallel()
 	all := nodes(t, 3, []llmtest.Reply{{Calls: []llmtest.Call{{ID: "c1", Name: "read_file", Arguments: "{}"}}}, {Text: "Read."}})
 	a := all[0]
 	a.createWithTools("s1")
@@ -205,6 +211,7 @@ func TestNodes_ContinuedElsewhere(t *testing.T) {
 
 // A queue is one for all nodes: turns run in the order in which they came, wherever.
 func TestNodes_OneQueue(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	replies := []llmtest.Reply{{Text: "0", Block: release}}
 	const queued = 4
@@ -235,6 +242,7 @@ func TestNodes_OneQueue(t *testing.T) {
 // A queue does not stand still because the turn before ended on another node, in the
 // moment in which the next one got in line.
 func TestNodes_QueuedBehindATurnThatEnds(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	all := nodes(t, 2, []llmtest.Reply{{Text: "First.", Block: release}, {Text: "Second."}}, func(r *rig) { r.times.SweepEvery = time.Hour })
 	a, b := all[0], all[1]
@@ -254,9 +262,10 @@ func TestNodes_QueuedBehindATurnThatEnds(t *testing.T) {
 
 // A turn that is sent elsewhere takes the place of the one that runs.
 func TestNodes_InterruptedElsewhere(t *testing.T) {
+	t.Parallel()
 	never := make(chan struct{})
 	defer close(never)
-	all := nodes(t, 2, []llmtest.Reply{{Text: "Never.", Block: never}, {Text: "Now."}})
+	all := nodes(t, 2, []llmtest.Reply{{Text: "Never.", Block: never}, {Text: "Now."}}, brief)
 	a, b := all[0], all[1]
 	a.createWith("s1", agent.ConcurrencyInterrupt)
 	first := a.submit(userTurn("s1", "t1", "Hello"))
@@ -271,6 +280,7 @@ func TestNodes_InterruptedElsewhere(t *testing.T) {
 
 // Two turns of a session are sent to two nodes at once: one is active, the other refused.
 func TestNodes_OneActiveTurn(t *testing.T) {
+	t.Parallel()
 	const rounds = 8
 	release := make(chan struct{})
 	defer close(release)
@@ -301,6 +311,7 @@ func TestNodes_OneActiveTurn(t *testing.T) {
 
 // A node that drains hands over what does not end in time, and at once.
 func TestNodes_DrainHandsOver(t *testing.T) {
+	t.Parallel()
 	never := make(chan struct{})
 	defer close(never)
 	all := nodes(t, 2, []llmtest.Reply{{Deltas: []string{"Half ", "an"}, Block: never, BlockAfter: 5}, {Text: "Whole."}},
@@ -325,6 +336,7 @@ func TestNodes_DrainHandsOver(t *testing.T) {
 // A session is erased on another node than the one that runs its turn, and used again
 // under the same names. What is left of the old turn does not get into the new one.
 func TestNodes_ErasedElsewhere(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	all := nodes(t, 2, []llmtest.Reply{{Text: "Old.", Block: release}, {Text: "New.", Block: release}}, func(r *rig) { r.times.Lease = time.Minute })
 	a, b := all[0], all[1]
@@ -350,6 +362,7 @@ func TestNodes_ErasedElsewhere(t *testing.T) {
 // After a pause of all of them nodes keep the turns that nobody has taken: nothing is
 // asked again.
 func TestNodes_PauseOfEverybody(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	all := nodes(t, 1, []llmtest.Reply{{Text: "Once.", Block: release}}, func(r *rig) { r.times.Lease = 300 * time.Millisecond })
 	a := all[0]
@@ -373,6 +386,7 @@ func TestNodes_PauseOfEverybody(t *testing.T) {
 // Turns that wait too long, for their client or for their session, expire once, whoever
 // finds them.
 func TestNodes_ExpireOnce(t *testing.T) {
+	t.Parallel()
 	log := &errorLog{}
 	all := nodes(t, 3, []llmtest.Reply{{Calls: []llmtest.Call{{ID: "c1", Name: "read_file", Arguments: "{}"}}}}, func(r *rig) {
 		r.times.WaitTime, r.times.SweepEvery, r.log = time.Millisecond, 20*time.Millisecond, log.logger()

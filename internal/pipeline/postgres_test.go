@@ -60,6 +60,9 @@ func TestPostgreSQL(t *testing.T) {
 		{"Gather_TextWaitsBehindAHeldStep", TestGather_TextWaitsBehindAHeldStep},
 		{"Gather_StillbornTurnLeavesNothing", TestGather_StillbornTurnLeavesNothing},
 	} {
-		t.Run(tt.name, tt.play)
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.play(t)
+		})
 	}
 }

@@ -22,16 +22,18 @@ func (p *Pipeline) start(t *reasoner.Turn, steps []agent.Step, j *journal, deadl
 	var claim store.Claim
 	if p.node != nil {
 		claim = j.claim()
+		t.Epoch = claim.Epoch
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.draining {
+		p.mu.Unlock()
 		// Drain counts on no turn starting behind its back. The turn is journalled
 		// and goes on after the restart, or elsewhere.
 		j.live.Close()
-		p.abandon(claim)
+		p.release(context.Background(), claim)
 		return nil
 	}
+	defer p.mu.Unlock()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	ctx, stopTimer := context.WithTimeoutCause(ctx, deadline.Sub(p.Now()), errDeadline)
 	r := &running{journal: j, claim: claim, cancel: cancel, done: make(chan struct{}), queues: t.Queues}
@@ -56,18 +58,6 @@ func (p *Pipeline) goOn(ctx context.Context, stopTimer context.CancelFunc, r *ru
 	if p.node != nil {
 		p.tell(t.Key)
 	}
-}
-
-// abandon releases a turn that was claimed and cannot begin. p.mu is held.
-func (p *Pipeline) abandon(c store.Claim) {
-	if p.node == nil {
-		return
-	}
-	p.leasing.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), p.node.lease)
-		defer cancel()
-		p.release(ctx, c)
-	})
 }
 
 // leave takes the turn off the running ones. A cancel that came too late to break it
@@ -130,9 +120,7 @@ func (p *Pipeline) end(t *reasoner.Turn, out *reasoner.Outcome, err error, j *jo
 		if err := j.Append(settling); err != nil {
 			p.Log.Error("keep the last steps of a drained turn", "turn", t.Key.String(), "error", err)
 		}
-		if p.node != nil {
-			p.release(settling, j.claim())
-		}
+		p.release(settling, j.claim())
 		return nil
 	}
 	end := agent.Settled{State: agent.TurnFailed, Abandoned: reasoner.Abandon(j.journalled())}

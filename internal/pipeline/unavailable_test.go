@@ -110,6 +110,7 @@ func (r *rig) awaitLong(key agent.TurnKey) agent.Turn {
 // and is written when it is back, also when a node had to let go of it meanwhile; what is
 // new is refused and may be sent again.
 func TestUnavailable(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name      string
 		writeTime time.Duration
@@ -123,7 +124,7 @@ func TestUnavailable(t *testing.T) {
 			release := make(chan struct{})
 			p := newLine(t)
 			r := newRig(t, withDatabase(p.over(cluster.Database(t))), withModel(t, llmtest.Reply{Text: "Here.", Block: release}, llmtest.Reply{Text: "Here."}),
-				func(r *rig) { r.times.SettleTime, r.times.Lease = tt.writeTime, testLease })
+				func(r *rig) { r.times.SettleTime = tt.writeTime }, brief)
 			key := r.submit(userTurn("s1", "t1", "Hello"))
 			r.asked(1)
 			awaited := make(chan agent.Turn, 1)
@@ -157,6 +158,7 @@ func TestUnavailable(t *testing.T) {
 // A commit whose outcome nobody knows is not told as a failure of the turn: the turn is
 // there, or it is not, and the same request finds out.
 func TestUnavailable_WhileATurnOpens(t *testing.T) {
+	t.Parallel()
 	p := newLine(t)
 	database := cluster.Database(t)
 	const turns = 20
@@ -164,9 +166,7 @@ func TestUnavailable_WhileATurnOpens(t *testing.T) {
 	for range 2 * turns {
 		replies = append(replies, llmtest.Reply{Text: "Here."})
 	}
-	r := newRig(t, withDatabase(p.over(database)), withModel(t, replies...), func(r *rig) {
-		r.times.Lease = testLease
-	})
+	r := newRig(t, withDatabase(p.over(database)), withModel(t, replies...), brief)
 	var work sync.WaitGroup
 	for i := range turns {
 		work.Go(func() {

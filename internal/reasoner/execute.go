@@ -53,7 +53,7 @@ func (r *run) callTool(ctx context.Context, t tool.Tool, call agent.ToolCall) (r
 		}
 	}()
 	out, err := t.Execute(ctx, &tool.ExecutionContext{
-		Caller: r.turn.Caller, Session: r.turn.Key.Session, Turn: r.turn.Key.Turn, Call: call.ID,
+		Caller: r.turn.Caller, Session: r.turn.Key.Session, Turn: r.turn.Key.Turn, Epoch: r.turn.Epoch, Call: call.ID,
 	}, call.Arguments)
 	switch {
 	case err != nil && ctx.Err() == context.DeadlineExceeded:

@@ -16,6 +16,8 @@ import (
 type Turn struct {
 	Key    agent.TurnKey
 	Caller agent.Caller
+	// Epoch is that of this run, 0 where there is one process only.
+	Epoch int64
 	// Request is the execution request with the normalised mode and the session's
 	// continuation id. Its ToolsJSON is the frozen, merged array.
 	Request prompt.Request

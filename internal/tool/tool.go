@@ -59,6 +59,8 @@ type ExecutionContext struct {
 	Caller  agent.Caller
 	Session agent.SessionID
 	Turn    agent.TurnID
+	// Epoch is that of the turn's run (agent.Turn.Epoch): who writes for the turn names it.
+	Epoch int64
 	// Call is unique within the turn, the key that makes a repeated run harmless.
 	Call agent.CallID
 }

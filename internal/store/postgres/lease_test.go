@@ -421,3 +421,27 @@ func TestLease_PositionsTellHowFarTurnsAre(t *testing.T) {
 		t.Errorf("of nothing: %v, %v", got, err)
 	}
 }
+
+// A mode change of an owner that has its turn no more is refused, as its other writes.
+func TestLease_LateModeChangeIsRefused(t *testing.T) {
+	database := cluster.Database(t)
+	a, b := another(t, database), another(t, database)
+	openLeased(t, a, leased("s1", "a"))
+	change := agent.ModeChange{Org: "acme", Session: "s1", Mode: "other", Reason: "r", User: "ann", Actor: agent.ActorModel, Turn: "t1", Call: "c1", Epoch: 1}
+	expire(t, a)
+	takeover(t, b, "b")
+	if _, _, _, err := a.ChangeMode(t.Context(), change); !errors.Is(err, store.ErrFenced) {
+		t.Errorf("the old owner: got %v, want ErrFenced", err)
+	}
+	change.Epoch = 2
+	if _, _, stands, err := b.ChangeMode(t.Context(), change); err != nil || !stands {
+		t.Errorf("the new owner: %t, %v", stands, err)
+	}
+	change.Turn, change.Call = "t2", "c2"
+	if _, _, _, err := b.ChangeMode(t.Context(), change); agent.KindOf(err) != agent.KindNotFound {
+		t.Errorf("no turn: got %v", err)
+	}
+	if _, _, stands, err := a.ChangeMode(t.Context(), agent.ModeChange{Org: "acme", Session: "s1", Mode: "third", Reason: "r", User: "ann", Actor: agent.ActorUser}); err != nil || !stands {
+		t.Errorf("a user: %t, %v", stands, err)
+	}
+}

@@ -19,7 +19,8 @@ import (
 //
 // The mode that the session already has makes no row: false (decision 12). A call
 // that is in the history already is answered with its row, true, and nothing is
-// written, whatever has happened since.
+// written, whatever has happened since. A change of a turn at another epoch is
+// store.ErrFenced.
 func (s *Store) ChangeMode(ctx context.Context, ch agent.ModeChange) (agent.Session, agent.ModeChange, bool, error) {
 	at := s.stamp(ch.At)
 	var (
@@ -60,6 +61,9 @@ func changeMode(ctx context.Context, q *db.Queries, ch agent.ModeChange, at int6
 	if err != nil {
 		return sess, ch, false, err
 	}
+	if err := stillRuns(ctx, q, ch); err != nil {
+		return sess, ch, false, err
+	}
 	if ch.Call != "" {
 		row, err := q.ModeChangeByCall(ctx, db.ModeChangeByCallParams{
 			Org: ch.Org, SessionID: ch.Session, TurnID: ch.Turn, CallID: text(string(ch.Call))})
@@ -97,6 +101,22 @@ func changeMode(ctx context.Context, q *db.Queries, ch agent.ModeChange, at int6
 	}
 	sess, err = q.SetMode(ctx, db.SetModeParams{Org: ch.Org, SessionID: ch.Session, Mode: ch.Mode, UpdatedAt: at})
 	return sess, modeChange(row), true, err
+}
+
+// stillRuns refuses a change by the model of an owner that has its turn no more. The turn
+// stays where it is until the change is whole.
+func stillRuns(ctx context.Context, q *db.Queries, ch agent.ModeChange) error {
+	if ch.Epoch == 0 {
+		return nil
+	}
+	at, err := q.HeldEpoch(ctx, db.HeldEpochParams{Org: ch.Org, SessionID: ch.Session, TurnID: ch.Turn})
+	switch {
+	case isMissing(err):
+		return noTurn(agent.TurnKey{Org: ch.Org, Session: ch.Session, Turn: ch.Turn})
+	case err == nil && at != ch.Epoch:
+		return fmt.Errorf("%w: it is at epoch %d, not %d", store.ErrFenced, at, ch.Epoch)
+	}
+	return err
 }
 
 // changeAt finds a change in the history by its moment and its words, which are all that

@@ -130,6 +130,7 @@ func (t *changeMode) Execute(ctx context.Context, ec *tool.ExecutionContext, arg
 		Actor:   agent.ActorModel,
 		Turn:    ec.Turn,
 		Call:    ec.Call,
+		Epoch:   ec.Epoch,
 		Branch:  args.Branch,
 	})
 	if err != nil {

@@ -11,6 +11,24 @@ import (
 	"github.com/aptixhq/aptix/internal/agent"
 )
 
+const heldEpoch = `-- name: HeldEpoch :one
+SELECT epoch FROM turns WHERE org = $1 AND session_id = $2 AND turn_id = $3 FOR SHARE
+`
+
+type HeldEpochParams struct {
+	Org       agent.OrgID
+	SessionID agent.SessionID
+	TurnID    agent.TurnID
+}
+
+// The epoch of a turn, which nobody moves on until this transaction ends.
+func (q *Queries) HeldEpoch(ctx context.Context, arg HeldEpochParams) (int64, error) {
+	row := q.db.QueryRow(ctx, heldEpoch, arg.Org, arg.SessionID, arg.TurnID)
+	var epoch int64
+	err := row.Scan(&epoch)
+	return epoch, err
+}
+
 const positions = `-- name: Positions :many
 SELECT t.org, t.session_id, t.turn_id, t.state, t.steps, t.epoch
 FROM (SELECT unnest($1::text[]) AS org, unnest($2::text[]) AS session_id, unnest($3::text[]) AS turn_id) AS k

@@ -47,3 +47,7 @@ WHERE t.org = c.org AND t.session_id = c.session_id AND t.turn_id = c.turn_id AN
 SELECT t.org, t.session_id, t.turn_id, t.state, t.steps, t.epoch
 FROM (SELECT unnest(@orgs::text[]) AS org, unnest(@sessions::text[]) AS session_id, unnest(@turns::text[]) AS turn_id) AS k
 JOIN turns AS t ON t.org = k.org AND t.session_id = k.session_id AND t.turn_id = k.turn_id;
+
+-- The epoch of a turn, which nobody moves on until this transaction ends.
+-- name: HeldEpoch :one
+SELECT epoch FROM turns WHERE org = @org AND session_id = @session_id AND turn_id = @turn_id FOR SHARE;
