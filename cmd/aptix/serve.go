@@ -174,9 +174,14 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 	if err != nil {
 		return nil, err
 	}
+	hub := events.NewHub()
+	bus, err := openBus(cfg, hub, log)
+	if err != nil {
+		return nil, err
+	}
 	turns, err := pipeline.New(pipeline.Config{
 		Store: store, Sessions: manager, Catalog: catalog, Registry: registry, Contexts: contexts,
-		Reasoner: loop, Hub: events.NewHub(), Log: log, Chain: cfg.Chain(),
+		Reasoner: loop, Hub: hub, Bus: bus, Log: log, Chain: cfg.Chain(),
 		Limits:    pipeline.Limits{TurnTime: cfg.Limits.Turn, WaitTime: cfg.Limits.Waiting, Lease: cfg.Cluster.Lease, Poll: cfg.Cluster.Poll},
 		Retention: cfg.Retention.Sessions,
 	})

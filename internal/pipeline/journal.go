@@ -319,12 +319,15 @@ func (j *journal) transition(ctx context.Context, a store.Append) error {
 		return j.store.AppendSteps(ctx, a)
 	}
 	// As long as the primary may take to change, and no longer: others wait for the turn.
-	ctx, cancel := context.WithTimeout(ctx, j.times.SettleTime)
-	defer cancel()
+	within := j.times.SettleTime
 	a.Epoch = j.epoch
 	if j.owned {
 		a.Owner = j.node.owner
+	} else {
+		within = min(within, openTime)
 	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	err := j.store.AppendSteps(ctx, a)
 	if err == nil && a.Lease.Owner != "" {
 		j.epoch, j.owned = j.epoch+1, true

@@ -37,9 +37,14 @@ type node struct {
 	owner string
 	lease time.Duration
 
-	started time.Time
-	renewed atomic.Int64       // when all leases were last renewed, in nanoseconds since started
 	doubted chan agent.TurnKey // turns that run here, of which another node has said something
+
+	started time.Time
+	// away tells that the store has failed and was not seen to be back.
+	away atomic.Bool
+	// These are in nanoseconds since started: when all leases were last renewed, and when
+	// the store was last away.
+	renewed, wasAway atomic.Int64
 }
 
 const (
@@ -47,8 +52,8 @@ const (
 	takeoverEvery = time.Second
 	// renewBatch is how many leases one statement renews.
 	renewBatch = 1000
-	// openTime bounds the commit of a new turn: its client can send it again, to another
-	// node if need be.
+	// openTime bounds the commit by which a turn begins, goes on, or is ended for its
+	// owner: its client can send the request again, to another node if need be.
 	openTime = 10 * time.Second
 	// maxOvertaken is how often something is begun anew because others are quicker.
 	maxOvertaken = 100
@@ -63,6 +68,20 @@ var errLost = errors.New("another node runs the turn")
 func newNode(s store.Leasing, lease time.Duration) *node {
 	return &node{Leasing: s, owner: "n_" + strings.ToLower(rand.Text()), lease: lease,
 		started: time.Now(), doubted: make(chan agent.TurnKey, maxDoubts)}
+}
+
+// since returns how long ago that was.
+func (n *node) since(when *atomic.Int64) time.Duration {
+	return time.Since(n.started) - time.Duration(when.Load())
+}
+
+// notes remembers that the store has failed.
+func (n *node) notes(err error) error {
+	if err != nil {
+		n.away.Store(true)
+		n.wasAway.Store(int64(time.Since(n.started)))
+	}
+	return err
 }
 
 // claim is what a claim of this node is written with; of a process that is alone it is
@@ -127,7 +146,7 @@ func (p *Pipeline) keepLeases(ctx context.Context) {
 				err = p.renew(ctx, []store.Claim{r.claim})
 			}
 		}
-		if err != nil && ctx.Err() == nil {
+		if p.node.notes(err) != nil && ctx.Err() == nil {
 			p.Log.Error("renew leases", "error", err)
 		}
 	}
@@ -206,16 +225,19 @@ func (p *Pipeline) takeOver(ctx context.Context) error {
 	if room := p.Store.Room(); room != nil {
 		return nil // their ends could not be written, and each new beginning would ask the model again
 	}
+	if mayTake, err := p.mayTake(ctx); !mayTake {
+		return err
+	}
 	for !p.isDraining() {
 		// After a pause of this process its leases may have run out, and nobody may have
 		// noticed. Then its turns are still its own.
-		if time.Since(p.node.started)-time.Duration(p.node.renewed.Load()) > p.node.lease/2 {
-			if err := p.renewAll(ctx); err != nil {
+		if p.node.since(&p.node.renewed) > p.node.lease/2 {
+			if err := p.node.notes(p.renewAll(ctx)); err != nil {
 				return err
 			}
 		}
-		claims, err := p.node.Takeover(ctx, p.node.owner, p.node.lease, atOnce)
-		if err != nil {
+		claims, err := p.claimLeft(ctx)
+		if p.node.notes(err) != nil {
 			return err
 		}
 		each(claims, func(c store.Claim) {
@@ -229,6 +251,35 @@ func (p *Pipeline) takeOver(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// mayTake reports whether a lease that has run out says anything. After an outage of the
+// store all have, and their owners live: they get the time to renew them.
+func (p *Pipeline) mayTake(ctx context.Context) (bool, error) {
+	if p.node.away.Load() {
+		// It must not be a takeover that finds the store back.
+		ctx, cancel := p.briefly(ctx)
+		defer cancel()
+		if _, err := p.Store.IdleQueues(ctx); err != nil {
+			return false, p.node.notes(err)
+		}
+		p.node.wasAway.Store(int64(time.Since(p.node.started)))
+		p.node.away.Store(false)
+	}
+	return p.node.wasAway.Load() == 0 || p.node.since(&p.node.wasAway) > p.node.lease/2, nil
+}
+
+// briefly bounds a call that must find the store there: one that waits until it is back
+// knows nothing of the time in between.
+func (p *Pipeline) briefly(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, min(p.node.lease/3, 2*time.Second))
+}
+
+// claimLeft claims turns that nobody runs.
+func (p *Pipeline) claimLeft(ctx context.Context) ([]store.Claim, error) {
+	ctx, cancel := p.briefly(ctx)
+	defer cancel()
+	return p.node.Takeover(ctx, p.node.owner, p.node.lease, atOnce)
 }
 
 // resumeClaimed resumes a turn that this node has taken over. It may have been its own

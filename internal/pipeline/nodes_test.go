@@ -369,13 +369,9 @@ func TestNodes_PauseOfEverybody(t *testing.T) {
 	key := a.submit(userTurn("s1", "t1", "Hello"))
 	a.asked(1)
 	a.gate.shut()
-	expired := make(chan struct{})
-	time.AfterFunc(time.Second, func() { close(expired) }) // the lease's time is the database's
-	<-expired
+	wait(time.Second) // the lease's time is the database's
 	a.gate.reopen()
-	swept := make(chan struct{})
-	time.AfterFunc(2*time.Second, func() { close(swept) }) // and takeovers come each second
-	<-swept
+	wait(2 * time.Second) // in which the node looks for what nobody runs
 	close(release)
 	turn := a.await(key)
 	if got := a.answer(turn).PrimaryOutputText; got != "Once." || turn.Epoch != 1 {

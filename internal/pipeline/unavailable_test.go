@@ -193,9 +193,49 @@ func TestUnavailable_WhileATurnOpens(t *testing.T) {
 	}
 	for i := range 6 {
 		p.set(i%2 == 0)
-		mended := make(chan struct{})
-		time.AfterFunc(200*time.Millisecond, func() { close(mended) })
-		<-mended
+		wait(200 * time.Millisecond)
 	}
 	work.Wait()
+}
+
+// While the store was away all leases have run out, but their owners live. They keep their
+// turns: nobody is quicker, and nothing is asked again.
+func TestUnavailable_OwnersKeepTheirTurns(t *testing.T) {
+	t.Parallel()
+	const turns = 8
+	release := make(chan struct{})
+	var replies []llmtest.Reply
+	for range turns {
+		replies = append(replies, llmtest.Reply{Text: "Once.", Block: release})
+	}
+	p := newLine(t)
+	database, provider := p.over(cluster.Database(t)), llmtest.New(t, replies...)
+	shared := func(r *rig) { r.provider, r.times.SweepEvery = provider, 20*time.Millisecond }
+	a := newRig(t, withDatabase(database), brief, shared)
+	newRig(t, withDatabase(database), brief, shared) // which looks for turns that nobody runs all the time
+	var keys []agent.TurnKey
+	for i := range turns {
+		keys = append(keys, a.submit(userTurn(fmt.Sprint("s", i), "t1", "Hello")))
+	}
+	a.asked(turns)
+	p.set(true)
+	wait(a.times.Lease + time.Second) // the lease's time is the database's
+	p.set(false)
+	wait(a.times.Lease) // in which one who may would have taken them over
+	close(release)
+	for _, key := range keys {
+		if turn := a.awaitLong(key); turn.State != agent.TurnCompleted || turn.Epoch != 1 {
+			t.Errorf("turn %s at epoch %d", turn.State, turn.Epoch)
+		}
+	}
+	if got := len(provider.Requests()); got != turns {
+		t.Errorf("the model was asked %d times for %d turns", got, turns)
+	}
+}
+
+// wait lets time pass that nothing in the process tells of.
+func wait(d time.Duration) {
+	passed := make(chan struct{})
+	time.AfterFunc(d, func() { close(passed) })
+	<-passed
 }
