@@ -30,7 +30,6 @@ func stubborn(t *testing.T, name string, started chan<- struct{}, release <-chan
 
 // A tool that does not heed its context holds up neither its turn nor the next one.
 func TestToolLeftBehind_HoldsUpNothing(t *testing.T) {
-	t.Parallel()
 	for _, tt := range []struct {
 		name   string
 		cancel bool
