@@ -21,10 +21,29 @@ type Mode struct {
 	Version             string   `json:"version"`
 	Instructions        []string `json:"instructions"`
 	// Tools are the server tools that the mode brings.
-	Tools             []string `json:"tools"`
-	HumanRoleHints    []string `json:"humanRoleHints"`
-	ExampleUtterances []string `json:"exampleUtterances"`
-	RAG               RAGHints `json:"rag"`
+	Tools []string `json:"tools"`
+	// ClientTools narrows the client's own tools while a session is in the mode; nil
+	// leaves all of them.
+	ClientTools       *ModeClientTools `json:"clientTools,omitempty"`
+	HumanRoleHints    []string         `json:"humanRoleHints"`
+	ExampleUtterances []string         `json:"exampleUtterances"`
+	RAG               RAGHints         `json:"rag"`
+}
+
+// ModeClientTools says which of the client's tools the model is offered in a mode, and
+// which files their calls may name.
+type ModeClientTools struct {
+	// Allow are names; * stands for any characters.
+	Allow []string       `json:"allow"`
+	Files []ModeFileRule `json:"files,omitempty"`
+}
+
+// ModeFileRule bounds the files that calls of some client tools may name.
+type ModeFileRule struct {
+	Tools []string `json:"tools"`
+	// Patterns are regular expressions; a path must match one of them.
+	Patterns    []string `json:"patterns"`
+	Description string   `json:"description,omitempty"`
 }
 
 // RAGHints steer retrieval while a session is in a mode.

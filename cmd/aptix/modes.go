@@ -1,14 +1,13 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/aptixhq/aptix/client"
 	"github.com/aptixhq/aptix/internal/config"
@@ -17,9 +16,9 @@ import (
 )
 
 func newModes() *cobra.Command {
-	cmd := &cobra.Command{Use: "modes", Short: "List, show and check modes"}
+	cmd := &cobra.Command{Use: "modes", Short: "List, show, check and exchange modes"}
 	group(cmd)
-	cmd.AddCommand(newModesList(), newModesShow(), newModesLint())
+	cmd.AddCommand(newModesList(), newModesShow(), newModesLint(), newModesSchema(), newModesGolden())
 	return cmd
 }
 
@@ -77,80 +76,36 @@ func newModesShow() *cobra.Command {
 		if asJSON {
 			return printJSON(cmd.OutOrStdout(), m)
 		}
-		return printMode(cmd.OutOrStdout(), *m)
+		return printMode(cmd.OutOrStdout(), m)
 	})
 	return cmd
 }
 
-// modeFile is a mode as its file has it (api.md, Catalogue).
-type modeFile struct {
-	ID                  string   `yaml:"id"`
-	Key                 string   `yaml:"key"`
-	DisplayName         string   `yaml:"displayName"`
-	Description         string   `yaml:"description"`
-	WhenToUse           string   `yaml:"whenToUse"`
-	SystemPromptSummary string   `yaml:"systemPromptSummary"`
-	IsDefault           bool     `yaml:"isDefault"`
-	Status              string   `yaml:"status"`
-	Version             string   `yaml:"version"`
-	Instructions        []string `yaml:"instructions"`
-	Tools               []string `yaml:"tools"`
-	HumanRoleHints      []string `yaml:"humanRoleHints"`
-	ExampleUtterances   []string `yaml:"exampleUtterances"`
-	RAG                 struct {
-		Prefer  []string `yaml:"prefer"`
-		Exclude []string `yaml:"exclude"`
-	} `yaml:"rag"`
-}
-
-func printMode(w io.Writer, m client.Mode) error {
-	f := modeFile{
-		ID: m.ID, Key: m.Key, DisplayName: m.DisplayName, Description: m.Description, WhenToUse: m.WhenToUse,
-		SystemPromptSummary: m.SystemPromptSummary, IsDefault: m.IsDefault, Status: m.Status, Version: m.Version,
-		Instructions: m.Instructions, Tools: m.Tools, HumanRoleHints: m.HumanRoleHints, ExampleUtterances: m.ExampleUtterances,
-	}
-	f.RAG.Prefer, f.RAG.Exclude = m.RAG.Prefer, m.RAG.Exclude
-	b, err := yaml.Marshal(f)
+// printMode prints a mode as the file that would make it.
+func printMode(w io.Writer, shown *client.Mode) error {
+	b, err := json.Marshal(shown)
 	if err != nil {
+		return err
+	}
+	var m mode.Mode
+	if err := json.Unmarshal(b, &m); err != nil {
+		return err
+	}
+	if b, err = m.File(); err != nil {
 		return err
 	}
 	_, err = io.WriteString(w, terminal.Strip(string(b)))
 	return err
 }
 
-func newModesLint() *cobra.Command {
-	return &cobra.Command{
-		Use:   "lint [DIR]",
-		Short: "Check the mode files in a folder",
-		Long: `Checks the mode files in a folder as the server does when it starts, and lists
-everything that is wrong. Without DIR it checks the folder that is configured, or
-the built-in modes. It needs no server.`,
-		Args: takes(0, 1, ""),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			dir := ""
-			if len(args) > 0 {
-				dir = args[0]
-			} else {
-				cfg, err := config.Load(config.Options{})
-				if err != nil {
-					return err
-				}
-				dir = cfg.Modes
-			}
-			problems, err := lint(dir)
-			if err != nil {
-				return err
-			}
-			for _, p := range problems {
-				say(cmd.OutOrStdout(), "%s", p)
-			}
-			if problems.Fatal() {
-				return errReported
-			}
-			say(cmd.OutOrStdout(), "%s: no errors", nameOf(dir))
-			return nil
-		},
+// configuredModes returns the folder that a command works on: the one on its command
+// line, else the one that is configured; "" is the built-in modes.
+func configuredModes(args []string) (string, error) {
+	if len(args) > 0 {
+		return args[0], nil
 	}
+	cfg, err := config.Load(config.Options{})
+	return cfg.Modes, err
 }
 
 // modeFiles returns the folder of the mode files; "" is the built-in catalogue.
@@ -173,19 +128,4 @@ func nameOf(dir string) string {
 		return "built-in modes"
 	}
 	return dir
-}
-
-// lint returns what is wrong with the mode files in a folder, tools that the server
-// does not have included.
-func lint(dir string) (mode.Problems, error) {
-	files, err := modeFiles(dir)
-	if err != nil {
-		return nil, err
-	}
-	// The names of the tools do not depend on the catalogue, which may be broken.
-	registry, err := serverTools(&lateSessions{}, mode.Builtin(), slog.New(slog.DiscardHandler))
-	if err != nil {
-		return nil, err
-	}
-	return mode.Lint(files, registry.Names()), nil
 }

@@ -51,7 +51,10 @@ set as APTIX_DATABASE, or in a file that APTIX_DATABASE_FILE names, since it hol
 password.
 
 Flags go over environment (APTIX_LISTEN and so on), environment over the file,
-the file over defaults; 'aptix doctor' shows what is used.`,
+the file over defaults; 'aptix doctor' shows what is used.
+
+Ctrl-C stops it. SIGHUP has it read the mode files anew, for turns that begin later;
+when something is wrong with them it keeps those that it has, and says so.`,
 		Args: takes(0, 0, ""),
 	}
 	f := cmd.Flags()
@@ -98,6 +101,9 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 		return err
 	}
 	defer func() { err = errors.Join(err, p.store.Close()) }()
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	collecting, stopCollecting := context.WithCancel(ctx)
 	var collector sync.WaitGroup
 	collector.Go(func() { tuneCollector(collecting) })
@@ -120,32 +126,39 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 		defer close(served)
 		served <- web.Serve(listener)
 	}()
-	say(stderr, "%s", banner(cfg, p.catalog, "http://"+listener.Addr().String()))
+	say(stderr, "%s", banner(cfg, p.modes.live.Current(), "http://"+listener.Addr().String()))
 
-	select {
-	case err = <-served:
-		err = fmt.Errorf("serve: %w", err)
-	case s := <-signals:
-		say(stderr, "Stopping (%s): running turns have %s to finish; once more stops at once.", s, drainTime)
-	case <-ctx.Done():
+	for {
+		select {
+		case <-hangups:
+			p.modes.reload()
+			continue
+		case err = <-served:
+			err = fmt.Errorf("serve: %w", err)
+		case s := <-signals:
+			say(stderr, "Stopping (%s): running turns have %s to finish; once more stops at once.", s, drainTime)
+		case <-ctx.Done():
+		}
+		return errors.Join(err, p.stop(web, served, signals))
 	}
-	return errors.Join(err, p.stop(web, served, signals))
 }
 
 // parts is a server that is built and not yet started.
 type parts struct {
-	store   journal
-	catalog *mode.Catalog
-	turns   *pipeline.Pipeline
-	server  *server.Server
+	store    journal
+	modes    *liveModes
+	sessions *session.Manager
+	turns    *pipeline.Pipeline
+	server   *server.Server
 }
 
 // build puts the server together, from the ground up.
 func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, err error) {
-	catalog, err := loadModes(cfg.Modes, log)
+	modes, err := openModes(cfg.Modes, log)
 	if err != nil {
 		return nil, err
 	}
+	catalog := modes.live
 	sessions := &lateSessions{}
 	registry, err := serverTools(sessions, catalog, log)
 	if err != nil {
@@ -168,7 +181,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 	sessions.Manager = manager
 
 	loop, err := reasoner.New(reasoner.Config{
-		Model: model(cfg), Sessions: store, Catalog: catalog, Registry: registry, Log: log,
+		Model: model(cfg), Sessions: store, Registry: registry, Log: log,
 		Limits: reasoner.Limits{ModelCalls: cfg.Limits.ModelCalls, ToolTime: cfg.Limits.Tool, ToolCalls: cfg.Limits.ToolCalls, OutputBytes: cfg.Limits.OutputBytes},
 	})
 	if err != nil {
@@ -198,7 +211,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 	if err != nil {
 		return nil, err
 	}
-	return &parts{store: store, catalog: catalog, turns: turns, server: edge}, nil
+	return &parts{store: store, modes: modes, sessions: manager, turns: turns, server: edge}, nil
 }
 
 // model returns the way to the model, with its patience.
@@ -226,7 +239,7 @@ func modelClient(cfg config.Config) *llm.Client {
 type lateSessions struct{ *session.Manager }
 
 // serverTools returns the registry of the tools that the server runs.
-func serverTools(sessions builtin.SessionManager, catalog *mode.Catalog, log *slog.Logger) (*tool.Registry, error) {
+func serverTools(sessions builtin.SessionManager, catalog builtin.Catalog, log *slog.Logger) (*tool.Registry, error) {
 	change, err := builtin.NewChangeMode(sessions, log)
 	if err != nil {
 		return nil, err
@@ -236,24 +249,6 @@ func serverTools(sessions builtin.SessionManager, catalog *mode.Catalog, log *sl
 		return nil, err
 	}
 	return tool.NewRegistry(append([]tool.Tool{change, list}, testTools()...)...)
-}
-
-// loadModes reads the catalogue; any fault in it stops the start (decision 31).
-func loadModes(dir string, log *slog.Logger) (*mode.Catalog, error) {
-	problems, err := lint(dir)
-	if err != nil {
-		return nil, err
-	}
-	if problems.Fatal() {
-		return nil, problems
-	}
-	for _, p := range problems {
-		log.Warn("mode file", "folder", nameOf(dir), "problem", p.String())
-	}
-	if dir == "" {
-		return mode.Builtin(), nil
-	}
-	return mode.Load(os.DirFS(dir))
 }
 
 // stop ends the server in order: no new turns, running turns finish or are left to the

@@ -60,6 +60,8 @@ type Accepted struct {
 	// Instructions hold for this turn only and go with each of its model calls; set
 	// when the session is past its first answer (decision 27).
 	Instructions string `json:"instructions,omitempty"`
+	// Catalog is the hash of the mode catalogue that the turn began with (D78).
+	Catalog string `json:"catalog,omitempty"`
 	// Door is what the edge that took the request must know again to answer in its
 	// own form. Nothing else reads it.
 	Door json.RawMessage `json:"door,omitempty"`

@@ -3,11 +3,15 @@ package mode
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -27,6 +31,7 @@ type Catalog struct {
 	modes    []Mode // default first, then by key
 	byKey    map[agent.ModeKey]int
 	layers   map[agent.ModeKey]string // what Layer says of each, without a solution context
+	hash     string
 	warnings Problems
 }
 
@@ -38,7 +43,12 @@ func Load(fsys fs.FS) (*Catalog, error) {
 	if problems.Fatal() {
 		return nil, problems
 	}
-	c := &Catalog{byKey: map[agent.ModeKey]int{}, warnings: problems}
+	return assemble(files, problems)
+}
+
+// assemble makes a catalogue of files without errors.
+func assemble(files []*file, warnings Problems) (*Catalog, error) {
+	c := &Catalog{byKey: map[agent.ModeKey]int{}, warnings: warnings}
 	for _, f := range files {
 		c.modes = append(c.modes, f.mode)
 	}
@@ -52,26 +62,38 @@ func Load(fsys fs.FS) (*Catalog, error) {
 	for _, m := range c.modes {
 		c.layers[m.Key] = c.layer(m.Key)
 	}
-	return c, nil
-}
-
-// Lint returns what Load finds wrong, warnings included, and the tools that a mode
-// names although the server does not have them.
-func Lint(fsys fs.FS, tools []string) Problems {
-	files, problems := read(fsys)
-	for _, f := range files {
-		for i, name := range f.mode.Tools {
-			if name != changeMode && !slices.Contains(tools, name) {
-				problems.errorf(f.name, f.tools[i], "unknown tool %q; the server tools are: %s", name, strings.Join(tools, ", "))
-			}
-		}
+	all, err := json.Marshal(c.modes)
+	if err != nil {
+		return nil, fmt.Errorf("hash the mode catalogue: %w", err)
 	}
-	problems.sort()
-	return problems
+	sum := sha256.Sum256(all)
+	c.hash = hex.EncodeToString(sum[:8])
+	return c, nil
 }
 
 // Warnings are the problems that did not stop Load.
 func (c *Catalog) Warnings() Problems { return slices.Clone(c.warnings) }
+
+// Current returns the catalogue itself: a fixed one is always the one in force.
+func (c *Catalog) Current() *Catalog { return c }
+
+// Recall returns the catalogue itself when it has this hash.
+func (c *Catalog) Recall(hash string) (*Catalog, bool) { return c, hash == c.hash }
+
+// Hash tells catalogues apart: two that say the same have the same.
+func (c *Catalog) Hash() string { return c.hash }
+
+// Changed returns the keys of the modes that both catalogues have and that are not the
+// same in them.
+func (c *Catalog) Changed(other *Catalog) []string {
+	var keys []string
+	for _, m := range c.modes {
+		if now, ok := other.Get(m.Key); ok && !reflect.DeepEqual(m, now) {
+			keys = append(keys, string(m.Key))
+		}
+	}
+	return keys
+}
 
 // Get returns the mode with this key.
 func (c *Catalog) Get(key agent.ModeKey) (Mode, bool) {
@@ -148,11 +170,9 @@ func names(fsys fs.FS) ([]string, Problems) {
 	}
 	var names []string
 	for _, e := range entries {
-		ext := strings.ToLower(path.Ext(e.Name()))
-		if e.IsDir() || strings.HasPrefix(e.Name(), ".") || ext != ".yaml" && ext != ".yml" {
-			continue
+		if !e.IsDir() && isModeFile(e.Name()) {
+			names = append(names, e.Name())
 		}
-		names = append(names, e.Name())
 	}
 	switch {
 	case len(names) == 0:
@@ -162,6 +182,12 @@ func names(fsys fs.FS) ([]string, Problems) {
 		names = names[:maxFiles]
 	}
 	return names, problems
+}
+
+// isModeFile reports whether a name is that of a mode file.
+func isModeFile(name string) bool {
+	ext := strings.ToLower(path.Ext(name))
+	return !strings.HasPrefix(name, ".") && (ext == ".yaml" || ext == ".yml")
 }
 
 func readFile(fsys fs.FS, name string) (_ []byte, err error) {

@@ -106,6 +106,7 @@ func (f *file) members(root *yaml.Node) {
 		"version":             f.text(&m.Version),
 		"instructions":        f.texts(&m.Instructions, nil),
 		"tools":               f.texts(&m.Tools, &f.tools),
+		"clientTools":         f.clientTools(&m.ClientTools),
 		"humanRoleHints":      f.texts(&m.HumanRoleHints, nil),
 		"exampleUtterances":   f.texts(&m.ExampleUtterances, nil),
 		"rag": func(path string, n *yaml.Node) {

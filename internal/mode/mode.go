@@ -4,40 +4,43 @@ import (
 	"github.com/aptixhq/aptix/internal/agent"
 )
 
-// Mode is one entry of the catalogue (decision 31).
+// Mode is one entry of the catalogue (decision 31). The jsonschema tags are what editors
+// show to whoever writes a mode file.
 type Mode struct {
 	// ID is 32 hexadecimal characters: a GUID without hyphens (TUL-010 §2).
-	ID string `json:"id"`
+	ID string `json:"id" jsonschema:"Unique identifier: 32 hexadecimal characters, a GUID without hyphens."`
 	// Key is the stable name that sessions and tools use, [a-z0-9_]+.
-	Key agent.ModeKey `json:"key"`
+	Key agent.ModeKey `json:"key" jsonschema:"Stable name that sessions and tools use, such as code_review. Unique in the folder."`
 	// DisplayName is for people.
-	DisplayName string `json:"displayName"`
-	Description string `json:"description"`
+	DisplayName string `json:"displayName" jsonschema:"Name for people, one line."`
+	Description string `json:"description" jsonschema:"What the mode is, in a sentence or two. The model reads it while a session is in the mode."`
 	// WhenToUse is the one line from which the model tells the modes apart.
-	WhenToUse string `json:"whenToUse"`
+	WhenToUse string `json:"whenToUse" jsonschema:"The one line from which the model tells the modes apart. It is part of every request, whatever the mode."`
 	// SystemPromptSummary is one paragraph, may be empty (TUL-010 §2).
-	SystemPromptSummary string `json:"systemPromptSummary"`
+	SystemPromptSummary string `json:"systemPromptSummary" jsonschema:"One paragraph on how the model should work in this mode."`
 	// IsDefault is true for exactly one mode of a catalogue.
-	IsDefault bool   `json:"isDefault"`
-	Status    Status `json:"status"`
-	Version   string `json:"version"`
+	IsDefault bool   `json:"isDefault" jsonschema:"True in exactly one file. The default mode stands in for a session's mode that has left the folder."`
+	Status    Status `json:"status" jsonschema:"How far the mode can be relied on. A deprecated mode still works, but the model is told not to propose it. Active when left out."`
+	Version   string `json:"version" jsonschema:"Version of this file, for people. v1 when left out."`
 	// Instructions are what the mode tells the model while a session is in it.
-	Instructions []string `json:"instructions"`
+	Instructions []string `json:"instructions" jsonschema:"What the mode tells the model, point by point, on every model call."`
 	// Tools are the names of the server tools that the mode brings, in the order
 	// in which the model sees them. agent_change_mode need not be among them: it is
 	// in every mode (decision 32).
-	Tools             []string `json:"tools"`
-	HumanRoleHints    []string `json:"humanRoleHints"`
-	ExampleUtterances []string `json:"exampleUtterances"`
-	RAG               Hints    `json:"rag"`
+	Tools []string `json:"tools" jsonschema:"Server tools that the mode brings, in the order in which the model sees them. agent_change_mode is in every mode and need not be listed."`
+	// ClientTools narrows the client's own tools; nil leaves them as they are.
+	ClientTools       *ClientTools `json:"clientTools,omitempty" jsonschema:"Narrows the tools that the client brings while a session is in the mode. Without it the model is offered all of them."`
+	HumanRoleHints    []string     `json:"humanRoleHints" jsonschema:"Which people the mode is for."`
+	ExampleUtterances []string     `json:"exampleUtterances" jsonschema:"What a user would say whose request belongs to this mode."`
+	RAG               Hints        `json:"rag" jsonschema:"Hints for retrieval while a session is in the mode."`
 }
 
 // Hints steer retrieval while a session is in a mode.
 type Hints struct {
 	// Prefer names what should be ranked first.
-	Prefer []string `json:"prefer"`
+	Prefer []string `json:"prefer" jsonschema:"What should be ranked first."`
 	// Exclude names what must not be retrieved.
-	Exclude []string `json:"exclude"`
+	Exclude []string `json:"exclude" jsonschema:"What must not be retrieved."`
 }
 
 // Status says how far a mode can be relied on.
@@ -86,6 +89,7 @@ func (m Mode) Summary() Summary {
 func (m Mode) clone() Mode {
 	m.Instructions = list(m.Instructions)
 	m.Tools = list(m.Tools)
+	m.ClientTools = m.ClientTools.clone()
 	m.HumanRoleHints = list(m.HumanRoleHints)
 	m.ExampleUtterances = list(m.ExampleUtterances)
 	m.RAG = Hints{Prefer: list(m.RAG.Prefer), Exclude: list(m.RAG.Exclude)}

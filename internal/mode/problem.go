@@ -19,12 +19,12 @@ const (
 // Problem is one fault in the mode files.
 type Problem struct {
 	// File is empty when the fault lies in the catalogue as a whole.
-	File string
+	File string `json:"file,omitempty"`
 	// Line is 0 when the fault has no line of its own.
-	Line     int
-	Severity Severity
+	Line     int      `json:"line,omitempty"`
+	Severity Severity `json:"severity"`
 	// Message says what is wrong and what to do about it.
-	Message string
+	Message string `json:"message"`
 }
 
 // String renders the problem as compilers do, so that editors find the place.

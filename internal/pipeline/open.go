@@ -10,6 +10,7 @@ import (
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/contract"
+	"github.com/aptixhq/aptix/internal/mode"
 	"github.com/aptixhq/aptix/internal/prompt"
 	"github.com/aptixhq/aptix/internal/reasoner"
 	"github.com/aptixhq/aptix/internal/store"
@@ -133,7 +134,7 @@ func (p *Pipeline) bear(by agent.Caller, x Execution, o opened) error {
 			Tools: o.turn.Tools.JSON, Stream: x.Stream, Deadline: deadline, CreatedAt: now.UTC(),
 		},
 	}, p.Hub.Open(key, 1),
-		agent.Step{Kind: agent.StepAccepted, Accepted: &agent.Accepted{Warnings: o.warnings, Instructions: o.turn.Instructions, Door: x.Door}},
+		agent.Step{Kind: agent.StepAccepted, Accepted: o.accepted(x)},
 		o.first.Asked(1, o.turn.Request.Mode))
 	if err := j.stillborn(); err != nil {
 		j.close() // refused already: the model is not asked
@@ -192,6 +193,11 @@ type opened struct {
 	warnings    []string
 }
 
+// accepted is what the journal keeps of the opening.
+func (o opened) accepted(x Execution) *agent.Accepted {
+	return &agent.Accepted{Warnings: o.warnings, Instructions: o.turn.Instructions, Catalog: o.turn.Catalog.Hash(), Door: x.Door}
+}
+
 // open does everything that precedes the first model call, in the order of
 // decision 10, and writes nothing: the session that is known or a new one, normalise
 // the mode, freeze the tools, latch the solution context, build.
@@ -220,11 +226,12 @@ func (p *Pipeline) open(ctx context.Context, by agent.Caller, x Execution, known
 	if x.ClientTools != nil {
 		clientTools = x.ClientTools
 	}
-	tools, warnings := p.freezeTools(ctx, s.ID, clientTools, current)
+	catalog := p.Catalog.Current()
+	tools, warnings := p.freezeTools(ctx, s.ID, clientTools, catalog, current)
 	warnings = append(modeWarnings(x.Mode, current), warnings...)
 	t, err := p.turn(ctx, by, s, agent.Turn{
 		Key: agent.TurnKey{Org: by.Org, Session: x.SessionID, Turn: x.TurnID}, Mode: current, Stream: x.Stream,
-	}, tools)
+	}, tools, catalog)
 	if err != nil {
 		return opened{}, err
 	}
@@ -266,14 +273,14 @@ func joinPrompts(session, turn string) string {
 // freezeTools merges the client's tools with the mode's server tools, once
 // for the turn (AGN-011 §4.3, §4.4). A mode that left the catalogue is served with
 // the default mode's tools, so that no session is ever stuck (decision 12).
-func (p *Pipeline) freezeTools(ctx context.Context, id agent.SessionID, clientTools json.RawMessage, key agent.ModeKey) (tool.Set, []string) {
+func (p *Pipeline) freezeTools(ctx context.Context, id agent.SessionID, clientTools json.RawMessage, catalog *mode.Catalog, key agent.ModeKey) (tool.Set, []string) {
 	var warnings []string
-	m, ok := p.Catalog.Get(key)
+	m, ok := catalog.Get(key)
 	if !ok {
-		m = p.Catalog.Default()
+		m = catalog.Default()
 		warnings = append(warnings, fmt.Sprintf("The session's mode %q is no longer in the catalogue; the tools of %q are used. Switch to another mode.", key, m.Key))
 	}
-	tools := p.sets.merge(clientTools, m, p.Registry)
+	tools := p.sets.merge(clientTools, catalog.Hash(), m, p.Registry)
 	warnings = append(warnings, tools.Warnings...)
 	for _, w := range warnings {
 		p.Log.WarnContext(ctx, "tools of the turn: "+w, "session", id)
@@ -283,7 +290,7 @@ func (p *Pipeline) freezeTools(ctx context.Context, id agent.SessionID, clientTo
 
 // turn assembles what the reasoner needs from the session and the turn's row; it is
 // the same for a fresh, a continued and a resumed turn.
-func (p *Pipeline) turn(ctx context.Context, by agent.Caller, s agent.Session, t agent.Turn, tools tool.Set) (*reasoner.Turn, error) {
+func (p *Pipeline) turn(ctx context.Context, by agent.Caller, s agent.Session, t agent.Turn, tools tool.Set, catalog *mode.Catalog) (*reasoner.Turn, error) {
 	c, ok := p.Contexts.Conversation(s.AgentContext, s.ConversationContext)
 	if !ok {
 		return nil, agent.Errorf(agent.KindUnknownContext,
@@ -307,7 +314,7 @@ func (p *Pipeline) turn(ctx context.Context, by agent.Caller, s agent.Session, t
 		Request: prompt.Request{
 			Mode: t.Mode, SystemPrompt: s.SystemPrompt, ResponseContinuationID: s.LastResponseID, ToolsJSON: string(tools.JSON),
 		},
-		Context: c, Tools: tools, SolutionContext: s.SolutionContext, Stream: t.Stream,
+		Context: c, Catalog: catalog, Tools: tools, SolutionContext: s.SolutionContext, Stream: t.Stream,
 		Queues: s.Concurrency == agent.ConcurrencyQueue,
 		Chain:  p.Chain, Transcript: transcript, Recall: recall,
 	}, nil
@@ -402,7 +409,7 @@ func (p *Pipeline) proceed(ctx context.Context, by agent.Caller, key agent.TurnK
 	if err != nil {
 		return 0, stream, err
 	}
-	rt, err := p.turn(ctx, by, s, t, tool.ParseSet(t.Tools, p.Registry))
+	rt, err := p.turn(ctx, by, s, t, tool.ParseSet(t.Tools, p.Registry), p.catalogOf(ctx, key, steps))
 	if err != nil {
 		return 0, stream, err
 	}
@@ -430,6 +437,23 @@ func instructionsOf(steps []agent.Step) string {
 		}
 	}
 	return ""
+}
+
+// catalogOf returns the catalogue that a turn began with, by its journal. When it is not
+// remembered, such as after a restart over other mode files, the turn goes on with the one
+// in force; its tools stay frozen all the same.
+func (p *Pipeline) catalogOf(ctx context.Context, key agent.TurnKey, steps []agent.Step) *mode.Catalog {
+	current := p.Catalog.Current()
+	for _, s := range steps {
+		if s.Accepted == nil || s.Accepted.Catalog == "" || s.Accepted.Catalog == current.Hash() {
+			continue
+		}
+		if c, ok := p.Catalog.Recall(s.Accepted.Catalog); ok {
+			return c
+		}
+		p.Log.WarnContext(ctx, "the turn goes on with other modes than it began with", "turn", key.String(), "began", s.Accepted.Catalog, "current", current.Hash())
+	}
+	return current
 }
 
 func errDraining() error {

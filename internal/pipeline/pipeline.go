@@ -50,12 +50,18 @@ type Contexts interface {
 	Conversation(agentContext, conversationContext string) (c agent.ConversationContext, ok bool)
 }
 
+// Catalogs has the catalogue in force and, by its hash, one that a turn began with.
+type Catalogs interface {
+	Current() *mode.Catalog
+	Recall(hash string) (c *mode.Catalog, ok bool)
+}
+
 // Config holds the parts of a Pipeline. All but Bus, Limits, Chain, Retention and Now are
 // required. When the Store is a store.Leasing, other nodes may use it at the same time.
 type Config struct {
 	Store    Store
 	Sessions Sessions
-	Catalog  *mode.Catalog
+	Catalog  Catalogs
 	Registry *tool.Registry
 	Contexts Contexts
 	Reasoner *reasoner.Reasoner

@@ -115,7 +115,7 @@ func (p *Pipeline) startQueued(ctx context.Context, t agent.Turn) error {
 	j.live = p.Hub.Open(t.Key, j.nextEvent)
 	deadline := p.Now().Add(p.Limits.TurnTime)
 	err = j.begins(ctx, store.Start{SessionVersion: o.readVersion, Mode: o.turn.Request.Mode, Tools: o.turn.Tools.JSON}, deadline,
-		agent.Step{Kind: agent.StepAccepted, Accepted: &agent.Accepted{Warnings: o.warnings, Instructions: o.turn.Instructions, Door: x.Door}},
+		agent.Step{Kind: agent.StepAccepted, Accepted: o.accepted(x)},
 		o.first.Asked(1, o.turn.Request.Mode))
 	if err != nil {
 		j.close()

@@ -157,7 +157,7 @@ func (p *Pipeline) resume(ctx context.Context, c store.Claim) error {
 	if err != nil {
 		return err
 	}
-	rt, err := p.turn(ctx, agent.Caller{Org: key.Org, User: t.User}, s, t, tool.ParseSet(t.Tools, p.Registry))
+	rt, err := p.turn(ctx, agent.Caller{Org: key.Org, User: t.User}, s, t, tool.ParseSet(t.Tools, p.Registry), p.catalogOf(ctx, key, steps))
 	asked := slices.ContainsFunc(steps, func(s agent.Step) bool { return s.Kind == agent.StepAsked })
 	switch {
 	case agent.KindOf(err) == agent.KindUnknownContext:

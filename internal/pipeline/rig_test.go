@@ -105,7 +105,7 @@ func (r *rig) start() {
 		journal = r.gate
 	}
 	r.hub = events.NewHub()
-	loop, err := reasoner.New(reasoner.Config{Model: model, Sessions: r.store, Catalog: r.catalog, Registry: registry, Log: r.log, Limits: r.limits})
+	loop, err := reasoner.New(reasoner.Config{Model: model, Sessions: r.store, Registry: registry, Log: r.log, Limits: r.limits})
 	fail(err)
 	r.pipeline, err = pipeline.New(pipeline.Config{
 		Store: journal, Sessions: r.sessions, Catalog: r.catalog, Registry: registry, Contexts: contexts{r.lost},

@@ -171,7 +171,7 @@ func (p *Pipeline) deliver(ctx context.Context, t *reasoner.Turn, out *reasoner.
 		}
 	}
 	display := string(s.Mode)
-	if m, ok := p.Catalog.Get(s.Mode); ok {
+	if m, ok := t.Catalog.Get(s.Mode); ok {
 		display = m.DisplayName
 	}
 	if len(out.Waiting) > 0 {

@@ -16,29 +16,30 @@ const (
 )
 
 // toolSets remembers merged tools. Most turns of a client have the same ones, and
-// neither the catalogue nor the registry changes.
+// a catalogue, which its hash names, and the registry do not change.
 type toolSets struct {
 	mu   sync.Mutex // guards sets
 	sets map[toolSetKey]tool.Set
 }
 
 type toolSetKey struct {
-	client string // the client's tools as JSON
-	mode   agent.ModeKey
+	client  string // the client's tools as JSON
+	catalog string // its hash
+	mode    agent.ModeKey
 }
 
-func (c *toolSets) merge(clientTools json.RawMessage, m mode.Mode, r *tool.Registry) tool.Set {
+func (c *toolSets) merge(clientTools json.RawMessage, catalog string, m mode.Mode, r *tool.Registry) tool.Set {
 	if len(clientTools) > maxToolSetsBytes {
-		return tool.Merge(clientTools, m.Tools, r)
+		return mergeTools(clientTools, m, r)
 	}
-	key := toolSetKey{string(clientTools), m.Key}
+	key := toolSetKey{string(clientTools), catalog, m.Key}
 	c.mu.Lock()
 	set, ok := c.sets[key]
 	c.mu.Unlock()
 	if ok {
 		return set
 	}
-	set = tool.Merge(clientTools, m.Tools, r)
+	set = mergeTools(clientTools, m, r)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.sets == nil || len(c.sets) >= maxToolSets {
@@ -46,4 +47,9 @@ func (c *toolSets) merge(clientTools json.RawMessage, m mode.Mode, r *tool.Regis
 	}
 	c.sets[key] = set
 	return set
+}
+
+// mergeTools merges what the mode leaves of the client's tools with those that it brings.
+func mergeTools(clientTools json.RawMessage, m mode.Mode, r *tool.Registry) tool.Set {
+	return tool.Merge(tool.Only(clientTools, m.ClientTools.Admits), m.Tools, r)
 }

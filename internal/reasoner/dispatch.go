@@ -19,6 +19,11 @@ func (r *run) dispatch(ctx context.Context, open []agent.ToolCall) (client []age
 		// A call that was started here stays here, also when the server has since lost
 		// or changed the tool and its schema reads like a client's.
 		if r.turn.Tools.IsClient(call.Name) && !r.started[call.ID] {
+			if why := r.refusal(call); why != "" {
+				r.hold(agent.Step{Kind: agent.StepToolStarted, ToolStarted: &call}) // nothing is dispatched
+				r.finish(call, agent.ToolResult{Code: agent.OutcomeError, Err: why}, nil)
+				continue
+			}
 			client = append(client, call)
 			continue
 		}
@@ -30,6 +35,16 @@ func (r *run) dispatch(ctx context.Context, open []agent.ToolCall) (client []age
 		}
 	}
 	return client, nil
+}
+
+// refusal says why a call must not go to the client: the mode with which the turn's tools
+// were frozen bounds the files that its calls may name (D77). It is empty when it may.
+func (r *run) refusal(call agent.ToolCall) string {
+	m, ok := r.turn.Catalog.Get(r.turn.Request.Mode)
+	if !ok {
+		m = r.turn.Catalog.Default() // as the tools (decision 12)
+	}
+	return m.ClientTools.Refusal(call.Name, call.Arguments)
 }
 
 // runServerTool journals the dispatch, runs the tool and holds the result.

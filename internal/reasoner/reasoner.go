@@ -49,7 +49,6 @@ type Journal interface {
 type Config struct {
 	Model    Model
 	Sessions Sessions
-	Catalog  *mode.Catalog
 	Registry *tool.Registry
 	Log      *slog.Logger
 	Limits   Limits
@@ -60,7 +59,6 @@ type Config struct {
 type Reasoner struct {
 	model    Model
 	sessions Sessions
-	catalog  *mode.Catalog
 	registry *tool.Registry
 	log      *slog.Logger
 	limits   Limits
@@ -69,13 +67,13 @@ type Reasoner struct {
 
 // New returns a Reasoner, or an error when a part is missing.
 func New(c Config) (*Reasoner, error) {
-	if c.Model == nil || c.Sessions == nil || c.Catalog == nil || c.Registry == nil || c.Log == nil {
-		return nil, errors.New("reasoner: Model, Sessions, Catalog, Registry and Log are all required")
+	if c.Model == nil || c.Sessions == nil || c.Registry == nil || c.Log == nil {
+		return nil, errors.New("reasoner: Model, Sessions, Registry and Log are all required")
 	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Reasoner{model: c.Model, sessions: c.Sessions, catalog: c.Catalog, registry: c.Registry,
+	return &Reasoner{model: c.Model, sessions: c.Sessions, registry: c.Registry,
 		log: c.Log, limits: c.Limits.withDefaults(), now: c.Now}, nil
 }
 
@@ -92,7 +90,7 @@ func (r *Reasoner) Run(ctx context.Context, t *Turn, steps []agent.Step, j Journ
 		// They are in its items now; the turn may be long, and they are large.
 		t.Request.Artifacts, t.Request.Images = nil, nil
 	}
-	out, err := run.loop(ctx)
+	out, err := run.loop(mode.Within(ctx, t.Catalog))
 	if err != nil && ctx.Err() != nil {
 		// Whatever gave up first, the model, a tool or the store, did so because the
 		// turn was broken off. The cause says how the turn ends; their errors do not.

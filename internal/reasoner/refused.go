@@ -6,7 +6,7 @@ import (
 )
 
 // maxFruitless is how many answers in a row may call nothing but tools that do not
-// exist, or with arguments that do not fit. The model is told each time; one that does
+// exist, with arguments that do not fit, or for files that the mode rules out. The model is told each time; one that does
 // not learn from it would go on until its budget is used up.
 const maxFruitless = 3
 

@@ -23,7 +23,7 @@ func (r *Reasoner) request(t *Turn, s *state) Request {
 	l1 := t.Request
 	l1.Mode = s.mode
 	lane := llm.Lane{
-		Instructions:    instructions(mode.Layer(r.catalog, s.mode, t.SolutionContext), t.Instructions),
+		Instructions:    instructions(mode.Layer(t.Catalog, s.mode, t.SolutionContext), t.Instructions),
 		Tools:           t.Tools.Schemas,
 		Chain:           t.Chain,
 		OmitTemperature: t.Context.OmitTemperature, EncryptedReasoning: t.Context.EncryptedReasoning,

@@ -202,7 +202,7 @@ func newRig(t *testing.T, script ...reply) *rig {
 		t.Fatal(err)
 	}
 	tools := tool.Merge(json.RawMessage(`[{"type":"function","name":"read_file","parameters":{"type":"object"}}]`), []string{"look", "write"}, r.registry)
-	r.turn = reasoner.Turn{Key: key, Caller: caller, Tools: tools, Context: agent.ConversationContext{Model: "m", System: "You are Aptix."},
+	r.turn = reasoner.Turn{Key: key, Caller: caller, Catalog: mode.Builtin(), Tools: tools, Context: agent.ConversationContext{Model: "m", System: "You are Aptix."},
 		Request: prompt.Request{Mode: "general", Instruction: "Do it", ToolsJSON: string(tools.JSON)}}
 	r.start()
 	return r
@@ -212,7 +212,7 @@ func newRig(t *testing.T, script ...reply) *rig {
 func (r *rig) start() {
 	r.t.Helper()
 	var err error
-	r.loop, err = reasoner.New(reasoner.Config{Model: r.model, Sessions: r.sessions, Catalog: mode.Builtin(), Registry: r.registry,
+	r.loop, err = reasoner.New(reasoner.Config{Model: r.model, Sessions: r.sessions, Registry: r.registry,
 		Log: slog.New(slog.NewTextHandler(&r.log, nil)), Limits: r.limits})
 	if err != nil {
 		r.t.Fatal(err)

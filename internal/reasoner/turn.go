@@ -7,6 +7,7 @@ import (
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/llm"
+	"github.com/aptixhq/aptix/internal/mode"
 	"github.com/aptixhq/aptix/internal/prompt"
 	"github.com/aptixhq/aptix/internal/tool"
 )
@@ -22,6 +23,9 @@ type Turn struct {
 	// continuation id. Its ToolsJSON is the frozen, merged array.
 	Request prompt.Request
 	Context agent.ConversationContext
+	// Catalog is the one that the turn began with; another that is loaded meanwhile is
+	// for turns that begin later (D78).
+	Catalog *mode.Catalog
 	// Tools is frozen for the whole turn (AGN-011 §4.4).
 	Tools           tool.Set
 	RAGContextBlock string

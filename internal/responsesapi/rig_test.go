@@ -85,7 +85,7 @@ func (r *rig) start() {
 	r.sessions, err = session.New(session.Config{Store: r.store, Catalog: catalog, Registry: registry, Contexts: contexts{}, Log: log})
 	must(err)
 	late.Manager = r.sessions
-	loop, err := reasoner.New(reasoner.Config{Model: llm.New(llm.Config{BaseURL: r.provider.URL}), Sessions: r.store, Catalog: catalog, Registry: registry, Log: log})
+	loop, err := reasoner.New(reasoner.Config{Model: llm.New(llm.Config{BaseURL: r.provider.URL}), Sessions: r.store, Registry: registry, Log: log})
 	must(err)
 	r.pipeline, err = pipeline.New(pipeline.Config{
 		Store: r.store, Sessions: r.sessions, Catalog: catalog, Registry: registry, Contexts: contexts{}, Reasoner: loop, Hub: events.NewHub(), Log: log,

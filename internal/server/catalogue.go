@@ -11,6 +11,11 @@ import (
 	"github.com/aptixhq/aptix/internal/tool"
 )
 
+// Catalogs has the modes in force.
+type Catalogs interface {
+	Current() *mode.Catalog
+}
+
 // Tool is a server tool as clients see it.
 type Tool struct {
 	Name        string          `json:"name"`
@@ -29,7 +34,7 @@ func (s *Server) listModes(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	modes, next, err := cut("modes", s.catalog.All(), page, func(m mode.Mode) string { return string(m.Key) })
+	modes, next, err := cut("modes", s.catalog.Current().All(), page, func(m mode.Mode) string { return string(m.Key) })
 	if err != nil {
 		return err
 	}
@@ -37,7 +42,7 @@ func (s *Server) listModes(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) getMode(w http.ResponseWriter, r *http.Request) error {
-	m, ok := s.catalog.Get(agent.ModeKey(r.PathValue("key")))
+	m, ok := s.catalog.Current().Get(agent.ModeKey(r.PathValue("key")))
 	if !ok {
 		return agent.Errorf(agent.KindNotFound, "There is no such mode. GET /v1/modes lists them.")
 	}

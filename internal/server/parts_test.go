@@ -92,7 +92,7 @@ func (w *whole) start(t *testing.T, with ...func(*parts)) {
 	sessions, err := session.New(session.Config{Store: w.store, Catalog: catalog, Registry: registry, Contexts: contexts{}, Log: log})
 	must(err)
 	late.Manager = sessions
-	loop, err := reasoner.New(reasoner.Config{Model: llm.New(w.model), Sessions: w.store, Catalog: catalog, Registry: registry, Log: log, Limits: w.limits})
+	loop, err := reasoner.New(reasoner.Config{Model: llm.New(w.model), Sessions: w.store, Registry: registry, Log: log, Limits: w.limits})
 	must(err)
 	w.pipeline, err = pipeline.New(pipeline.Config{
 		Store: w.store, Sessions: sessions, Catalog: catalog, Registry: registry, Contexts: contexts{}, Reasoner: loop, Hub: events.NewHub(), Log: log,

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/aptixhq/aptix/internal/contract"
-	"github.com/aptixhq/aptix/internal/mode"
 	"github.com/aptixhq/aptix/internal/tool"
 )
 
@@ -19,7 +18,7 @@ import (
 type Config struct {
 	Turns    Turns
 	Sessions Sessions
-	Catalog  *mode.Catalog
+	Catalog  Catalogs
 	Registry *tool.Registry
 	Log      *slog.Logger
 
@@ -48,7 +47,7 @@ type Config struct {
 type Server struct {
 	turns    Turns
 	sessions Sessions
-	catalog  *mode.Catalog
+	catalog  Catalogs
 	registry *tool.Registry
 	second   Responses
 	log      *slog.Logger

@@ -58,7 +58,7 @@ func (s *Server) sessionView(v agent.Session) Session {
 // displayName returns the mode's name for people, and its key when the catalogue has
 // lost it (decision 12).
 func (s *Server) displayName(key agent.ModeKey) string {
-	if m, ok := s.catalog.Get(key); ok {
+	if m, ok := s.catalog.Current().Get(key); ok {
 		return m.DisplayName
 	}
 	return string(key)

@@ -37,10 +37,16 @@ type Contexts interface {
 	Resolve(agentContext, conversationContext string) (agentID, conversationID string, c agent.ConversationContext, err error)
 }
 
+// Catalogs has the modes in force: a *mode.Catalog, or a *mode.Live that may be given
+// another one.
+type Catalogs interface {
+	Current() *mode.Catalog
+}
+
 // Config holds the parts of a Manager; all are required but Now.
 type Config struct {
 	Store    Store
-	Catalog  *mode.Catalog
+	Catalog  Catalogs
 	Registry *tool.Registry
 	Contexts Contexts
 	Log      *slog.Logger
@@ -51,7 +57,7 @@ type Config struct {
 // Manager creates, reads and changes sessions.
 type Manager struct {
 	store    Store
-	catalog  *mode.Catalog
+	catalog  Catalogs
 	registry *tool.Registry
 	contexts Contexts
 	log      *slog.Logger
@@ -76,7 +82,7 @@ func (m *Manager) Prepare(by agent.Caller, c contract.CreateSession) (agent.Sess
 	if c.Mode == "" {
 		c.Mode = agent.ModeGeneral
 	}
-	if err := m.knownMode(c.Mode); err != nil {
+	if err := knownMode(m.catalog.Current(), c.Mode); err != nil {
 		return agent.Session{}, err
 	}
 	tools, err := m.clientTools(c.Tools)
@@ -148,10 +154,11 @@ func (m *Manager) ModeHistory(ctx context.Context, by agent.Caller, id agent.Ses
 
 // SetSessionMode is the single write path of a session's mode (AGN-011 §3.2,
 // decision 11): mode, history and version change in one transaction, at most once
-// for one tool call. A mode outside the catalogue is agent.KindUnknownMode; the
-// mode that the session is in already succeeds and leaves no history (decision 12).
+// for one tool call. A mode outside the catalogue, within a turn that of the turn, is
+// agent.KindUnknownMode; the mode that the session is in already succeeds and leaves no
+// history (decision 12).
 func (m *Manager) SetSessionMode(ctx context.Context, c agent.ModeChange) (agent.Session, error) {
-	if err := m.knownMode(c.Mode); err != nil {
+	if err := knownMode(mode.Of(ctx, m.catalog.Current()), c.Mode); err != nil {
 		return agent.Session{}, err
 	}
 	c.At = m.now().UTC().Truncate(time.Microsecond)
@@ -183,11 +190,11 @@ func (m *Manager) NormaliseMode(ctx context.Context, s agent.Session, claimed ag
 	return current
 }
 
-func (m *Manager) knownMode(key agent.ModeKey) error {
-	if _, ok := m.catalog.Get(key); ok {
+func knownMode(c *mode.Catalog, key agent.ModeKey) error {
+	if _, ok := c.Get(key); ok {
 		return nil
 	}
-	return agent.Errorf(agent.KindUnknownMode, "There is no mode %q. Valid modes: %s.", key, strings.Join(m.catalog.Keys(), ", "))
+	return agent.Errorf(agent.KindUnknownMode, "There is no mode %q. Valid modes: %s.", key, strings.Join(c.Keys(), ", "))
 }
 
 func (m *Manager) clientTools(raw json.RawMessage) (json.RawMessage, error) {

@@ -70,7 +70,7 @@ func newRig(t testing.TB, o options, script ...llmtest.Reply) *rig {
 	must(err)
 	late.Manager = sessions
 	r := &rig{provider: llmtest.New(t, script...)}
-	loop, err := reasoner.New(reasoner.Config{Model: llm.New(llm.Config{BaseURL: r.provider.URL, IdleTimeout: time.Hour}), Sessions: store, Catalog: catalog, Registry: registry, Log: log})
+	loop, err := reasoner.New(reasoner.Config{Model: llm.New(llm.Config{BaseURL: r.provider.URL, IdleTimeout: time.Hour}), Sessions: store, Registry: registry, Log: log})
 	must(err)
 	var journal pipeline.Store = store
 	if o.journal != nil {

@@ -54,6 +54,25 @@ func ParseClient(raw json.RawMessage, reserved func(name string) bool) (json.Raw
 	return array(tools), nil
 }
 
+// Only returns those of a client's tools whose names are admitted (D77). Tools that cannot
+// be read are left as they are: Merge warns of them.
+func Only(clientTools json.RawMessage, admits func(name string) bool) json.RawMessage {
+	all, err := entries(clientTools)
+	if err != nil {
+		return clientTools
+	}
+	kept := make([]json.RawMessage, 0, len(all))
+	for _, e := range all {
+		if e.name == "" || admits(e.name) {
+			kept = append(kept, e.raw)
+		}
+	}
+	if len(kept) == len(all) {
+		return clientTools
+	}
+	return array(kept)
+}
+
 // client collects what is wrong with the tools that a client sent.
 type client struct {
 	reserved   func(string) bool

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aptixhq/aptix/internal/mode"
+)
+
+func newModesLint() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "lint [DIR]",
+		Short: "Check the mode files in a folder",
+		Long: `Checks the mode files in a folder as the server does when it starts, and lists
+everything that is wrong, as FILE:LINE: MESSAGE. Without DIR it checks the folder that
+is configured, or the built-in modes. It needs no server.
+
+Errors, with which a server would not start, end it with exit code 1: YAML that cannot
+be read, members that are unknown or there twice, keys, ids and defaults that two files
+have, tools that the server does not have, patterns that do not compile. Warnings do
+not: prompts that are too long, and modes that nothing leads to.`,
+		Args: takes(0, 1, ""),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the problems as JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		dir, err := configuredModes(args)
+		if err != nil {
+			return err
+		}
+		problems, err := lint(dir)
+		if err != nil {
+			return err
+		}
+		if err := printProblems(cmd, dir, problems, asJSON); err != nil {
+			return err
+		}
+		if problems.Fatal() {
+			return errReported
+		}
+		return nil
+	}
+	return cmd
+}
+
+func printProblems(cmd *cobra.Command, dir string, problems mode.Problems, asJSON bool) error {
+	if asJSON {
+		if problems == nil {
+			problems = mode.Problems{}
+		}
+		return printJSON(cmd.OutOrStdout(), struct {
+			Modes    string        `json:"modes"`
+			Problems mode.Problems `json:"problems"`
+		}{nameOf(dir), problems})
+	}
+	for _, p := range problems {
+		say(cmd.OutOrStdout(), "%s", p)
+	}
+	if !problems.Fatal() {
+		say(cmd.OutOrStdout(), "%s: no errors", nameOf(dir))
+	}
+	return nil
+}
+
+// lint returns what is wrong with the mode files in a folder, tools that the server
+// does not have included.
+func lint(dir string) (mode.Problems, error) {
+	files, err := modeFiles(dir)
+	if err != nil {
+		return nil, err
+	}
+	// The names of the tools do not depend on the catalogue, which may be broken.
+	registry, err := serverTools(&lateSessions{}, mode.Builtin(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	return mode.Lint(files, registry.Names()), nil
+}
+
+func newModesSchema() *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of mode files",
+		Long: `Prints the JSON Schema of mode files. An editor that speaks to yaml-language-server
+completes and checks a mode file that names it in its first line:
+
+  # yaml-language-server: $schema=mode.schema.json`,
+		Args: takes(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			b, err := mode.Schema()
+			if err != nil {
+				return err
+			}
+			return exactly(cmd.OutOrStdout(), string(b))
+		},
+	}
+}

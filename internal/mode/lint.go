@@ -1,0 +1,144 @@
+package mode
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/aptixhq/aptix/internal/agent"
+)
+
+// What Lint warns about because it is paid for with every model call.
+const (
+	// maxLayer is the text of a mode, maxWhenToUse its line in the text of all others.
+	maxLayer     = 32 << 10
+	maxWhenToUse = 1 << 10
+	// maxStray bounds the search for mode files that lie too deep to be read.
+	maxStray = 2000
+)
+
+// Lint returns what Load finds wrong, warnings included, and what a server would take but
+// a careful author would not leave: tools that the server does not have, which is an
+// error; prompts that are too long, and modes that nothing leads to, which are warnings.
+//
+// Every mode of a catalogue can be chosen by the user, by the client that opens a session
+// and by the model. A mode is dead when its file is not read, or when its line does not
+// tell it from another, so that the model never has a reason to propose it.
+func Lint(fsys fs.FS, tools []string) Problems {
+	files, problems := read(fsys)
+	for _, f := range files {
+		problems = append(problems, unknownTools(f, tools)...)
+	}
+	problems = append(problems, alike(files)...)
+	problems = append(problems, retired(files)...)
+	problems = append(problems, stray(fsys)...)
+	if !problems.Fatal() {
+		problems = append(problems, oversized(files)...)
+	}
+	problems.sort()
+	return problems
+}
+
+func unknownTools(f *file, tools []string) Problems {
+	var problems Problems
+	for i, name := range f.mode.Tools {
+		if name != changeMode && !slices.Contains(tools, name) {
+			problems.errorf(f.name, f.tools[i], "unknown tool %q; the server tools are: %s", name, strings.Join(tools, ", "))
+		}
+	}
+	return problems
+}
+
+// alike warns of modes that cannot be told apart, by the model or by people.
+func alike(files []*file) Problems {
+	var problems Problems
+	lines, names := map[string]*file{}, map[string]*file{}
+	for _, f := range files {
+		if first := owner(lines, f, f.mode.WhenToUse); first != nil {
+			problems.warnf(f.name, f.lines["whenToUse"], "whenToUse is that of %s as well: the model cannot tell the modes apart, and one of them is dead", first.name)
+		}
+		if first := owner(names, f, f.mode.DisplayName); first != nil {
+			problems.warnf(f.name, f.lines["displayName"], "displayName is that of %s as well: people cannot tell the modes apart", first.name)
+		}
+	}
+	return problems
+}
+
+// owner returns the file that has a text already, or makes f its owner. Case and spaces do
+// not tell texts apart.
+func owner(owners map[string]*file, f *file, text string) *file {
+	text = strings.ToLower(flat(text))
+	first := owners[text]
+	if first == nil && text != "" {
+		owners[text] = f
+	}
+	return first
+}
+
+// retired warns of deprecated modes in which sessions begin or end up all the same.
+func retired(files []*file) Problems {
+	var problems Problems
+	for _, f := range files {
+		switch {
+		case f.mode.Status != StatusDeprecated:
+		case f.mode.Key == agent.ModeGeneral:
+			problems.warnf(f.name, f.lines["status"], "%s is deprecated, but new sessions start in it", agent.ModeGeneral)
+		case f.mode.IsDefault:
+			problems.warnf(f.name, f.lines["status"], "the default mode is deprecated, but it stands in for modes that are gone")
+		}
+	}
+	return problems
+}
+
+// stray warns of mode files below the root of the folder, which are never read.
+func stray(fsys fs.FS) Problems {
+	var problems Problems
+	left := maxStray
+	// A folder that cannot be read is named by read already; below it nothing is lost.
+	_ = fs.WalkDir(fsys, ".", func(name string, e fs.DirEntry, err error) error {
+		if left--; err != nil || left < 0 {
+			return fs.SkipAll
+		}
+		if name != "." && strings.HasPrefix(e.Name(), ".") {
+			if e.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if e.IsDir() || path.Dir(name) == "." || !isModeFile(e.Name()) {
+			return nil
+		}
+		if data, err := readFile(fsys, name); err == nil {
+			if f := parse(name, data); f.lines["key"] != 0 && f.lines["whenToUse"] != 0 {
+				problems.warnf(name, 0, "this mode is dead: only the files at the root of the folder are read; move it there")
+			}
+		}
+		return nil
+	})
+	return problems
+}
+
+// oversized warns of texts that make every model call dear. The files have no errors.
+func oversized(files []*file) Problems {
+	var problems Problems
+	c, err := assemble(files, nil)
+	if err != nil {
+		problems.errorf("", 0, "%v", err)
+		return problems
+	}
+	for _, f := range files {
+		if n := len(c.layers[f.mode.Key]); n > maxLayer {
+			problems.warnf(f.name, f.lines["instructions"], "the text of this mode is %s; it goes with every model call. Keep it under %d KiB", size(n), maxLayer>>10)
+		}
+		if n := len(f.mode.WhenToUse); n > maxWhenToUse {
+			problems.warnf(f.name, f.lines["whenToUse"], "whenToUse is %s; it goes with every model call, in every mode. Keep it under %d KiB", size(n), maxWhenToUse>>10)
+		}
+	}
+	return problems
+}
+
+// size says how long a text is, also in what is paid for. Four bytes a token is a rule of
+// thumb.
+func size(n int) string { return fmt.Sprintf("%.1f KiB long (some %d tokens)", float64(n)/1024, n/4) }
