@@ -12,13 +12,14 @@ import (
 	"github.com/aptixhq/aptix/client"
 	"github.com/aptixhq/aptix/internal/config"
 	"github.com/aptixhq/aptix/internal/mode"
+	"github.com/aptixhq/aptix/internal/mode/interchange"
 	"github.com/aptixhq/aptix/internal/terminal"
 )
 
 func newModes() *cobra.Command {
-	cmd := &cobra.Command{Use: "modes", Short: "List, show, check and exchange modes"}
+	cmd := &cobra.Command{Use: "modes", Short: "List, show, check, import and export modes"}
 	group(cmd)
-	cmd.AddCommand(newModesList(), newModesShow(), newModesLint(), newModesSchema(), newModesGolden())
+	cmd.AddCommand(newModesList(), newModesShow(), newModesLint(), newModesSchema(), newModesGolden(), newModesImport(), newModesExport())
 	return cmd
 }
 
@@ -91,7 +92,7 @@ func printMode(w io.Writer, shown *client.Mode) error {
 	if err := json.Unmarshal(b, &m); err != nil {
 		return err
 	}
-	if b, err = m.File(); err != nil {
+	if b, err = interchange.File(m); err != nil {
 		return err
 	}
 	_, err = io.WriteString(w, terminal.Strip(string(b)))

@@ -43,12 +43,7 @@ func Load(fsys fs.FS) (*Catalog, error) {
 	if problems.Fatal() {
 		return nil, problems
 	}
-	return assemble(files, problems)
-}
-
-// assemble makes a catalogue of files without errors.
-func assemble(files []*file, warnings Problems) (*Catalog, error) {
-	c := &Catalog{byKey: map[agent.ModeKey]int{}, warnings: warnings}
+	c := &Catalog{byKey: map[agent.ModeKey]int{}, warnings: problems}
 	for _, f := range files {
 		c.modes = append(c.modes, f.mode)
 	}
@@ -190,6 +185,8 @@ func isModeFile(name string) bool {
 	return !strings.HasPrefix(name, ".") && (ext == ".yaml" || ext == ".yml")
 }
 
+var errTooLarge = fmt.Errorf("the file is larger than %d KiB; a mode needs far less", maxFile>>10)
+
 func readFile(fsys fs.FS, name string) (_ []byte, err error) {
 	// A link may lead to a pipe, and opening one waits for a writer.
 	if info, err := fs.Stat(fsys, name); err != nil {
@@ -207,7 +204,7 @@ func readFile(fsys fs.FS, name string) (_ []byte, err error) {
 		return nil, fmt.Errorf("the file cannot be read: %w", err)
 	}
 	if len(data) > maxFile {
-		return nil, fmt.Errorf("the file is larger than %d KiB; a mode needs far less", maxFile>>10)
+		return nil, errTooLarge
 	}
 	return data, nil
 }

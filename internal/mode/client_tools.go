@@ -1,13 +1,14 @@
 package mode
 
 import (
-	"encoding/json"
 	"fmt"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -71,16 +72,24 @@ func (r FileRule) words() string {
 	return fmt.Sprintf("%s (%s)", r.Description, patterns)
 }
 
-// pathOf reads the file that a call names. Dots are resolved first: a rule for docs/ is
-// not one for docs/../main.go.
+// pathOf reads the file that a call names. Dots are resolved first: a rule for docs/ is not
+// one for docs/../main.go. Clients read JSON in different ways, so two members that any of
+// them could take for the path are no path.
 func pathOf(argumentsJSON string) (string, bool) {
-	var arguments struct {
-		Path *string `json:"path"`
-	}
-	if json.Unmarshal([]byte(argumentsJSON), &arguments) != nil || arguments.Path == nil {
+	var arguments map[string]jsontext.Value
+	if jsonv2.Unmarshal([]byte(argumentsJSON), &arguments) != nil {
 		return "", false
 	}
-	return path.Clean(strings.ReplaceAll(*arguments.Path, `\`, "/")), true
+	for name := range arguments {
+		if name != "path" && strings.EqualFold(name, "path") {
+			return "", false
+		}
+	}
+	var file string
+	if raw, ok := arguments["path"]; !ok || raw.Kind() != '"' || jsonv2.Unmarshal(raw, &file) != nil {
+		return "", false
+	}
+	return path.Clean(strings.ReplaceAll(file, `\`, "/")), true
 }
 
 // matches reports whether a name fits one of the patterns.
@@ -142,7 +151,7 @@ func (f *file) fileRules(c *ClientTools, path string, n *yaml.Node) {
 	}
 }
 
-// checkNames refuses name patterns that no name can be held against.
+// checkNames refuses patterns for names that no name can be held against.
 func (f *file) checkNames(patterns []string, lines []int) {
 	for i, p := range patterns {
 		if _, err := path.Match(p, ""); err != nil {

@@ -51,6 +51,19 @@ func parse(name string, data []byte) *file {
 	return f
 }
 
+// Parse reads one mode file by itself. Its error is a Problems with every fault that needs
+// no other file, and no server, to be seen.
+func Parse(name string, data []byte) (Mode, error) {
+	f := parse(name, data)
+	if len(data) > maxFile {
+		f.problems.errorf(name, 0, "%v", errTooLarge)
+	}
+	if f.problems.Fatal() {
+		return Mode{}, f.problems
+	}
+	return f.mode, nil
+}
+
 // document returns the mapping that the file consists of.
 func (f *file) document(data []byte) (*yaml.Node, bool) {
 	dec := yaml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, []byte("\uFEFF"))))
@@ -235,6 +248,7 @@ func (f *file) check() {
 }
 
 func (f *file) checkTools() {
+	f.checkNames(f.mode.Tools, f.tools)
 	seen := map[string]bool{}
 	for i, name := range f.mode.Tools {
 		line := f.tools[i]

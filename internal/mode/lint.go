@@ -12,9 +12,11 @@ import (
 
 // What Lint warns about because it is paid for with every model call.
 const (
-	// maxLayer is the text of a mode, maxWhenToUse its line in the text of all others.
-	maxLayer     = 32 << 10
+	// maxPrompt is what a mode says of itself, maxWhenToUse its line in the list of modes,
+	// maxList that list.
+	maxPrompt    = 32 << 10
 	maxWhenToUse = 1 << 10
+	maxList      = 32 << 10
 	// maxStray bounds the search for mode files that lie too deep to be read.
 	maxStray = 2000
 )
@@ -34,9 +36,7 @@ func Lint(fsys fs.FS, tools []string) Problems {
 	problems = append(problems, alike(files)...)
 	problems = append(problems, retired(files)...)
 	problems = append(problems, stray(fsys)...)
-	if !problems.Fatal() {
-		problems = append(problems, oversized(files)...)
-	}
+	problems = append(problems, oversized(files)...)
 	problems.sort()
 	return problems
 }
@@ -44,7 +44,8 @@ func Lint(fsys fs.FS, tools []string) Problems {
 func unknownTools(f *file, tools []string) Problems {
 	var problems Problems
 	for i, name := range f.mode.Tools {
-		if name != changeMode && !slices.Contains(tools, name) {
+		// The tools that a pattern stands for may come and go while the server runs.
+		if name != changeMode && !strings.ContainsAny(name, "*?[") && !slices.Contains(tools, name) {
 			problems.errorf(f.name, f.tools[i], "unknown tool %q; the server tools are: %s", name, strings.Join(tools, ", "))
 		}
 	}
@@ -120,21 +121,23 @@ func stray(fsys fs.FS) Problems {
 	return problems
 }
 
-// oversized warns of texts that make every model call dear. The files have no errors.
+// oversized warns of texts that make every model call dear.
 func oversized(files []*file) Problems {
 	var problems Problems
-	c, err := assemble(files, nil)
-	if err != nil {
-		problems.errorf("", 0, "%v", err)
-		return problems
-	}
+	list := 0
 	for _, f := range files {
-		if n := len(c.layers[f.mode.Key]); n > maxLayer {
-			problems.warnf(f.name, f.lines["instructions"], "the text of this mode is %s; it goes with every model call. Keep it under %d KiB", size(n), maxLayer>>10)
+		m := f.mode
+		own := len(m.Description) + len(m.SystemPromptSummary) + len(strings.Join(m.Instructions, "\n"))
+		if own > maxPrompt {
+			problems.warnf(f.name, f.lines["instructions"], "what this mode tells the model is %s; it goes with every model call. Keep it under %d KiB", size(own), maxPrompt>>10)
 		}
-		if n := len(f.mode.WhenToUse); n > maxWhenToUse {
+		if n := len(m.WhenToUse); n > maxWhenToUse {
 			problems.warnf(f.name, f.lines["whenToUse"], "whenToUse is %s; it goes with every model call, in every mode. Keep it under %d KiB", size(n), maxWhenToUse>>10)
 		}
+		list += len(m.Key) + len(m.DisplayName) + len(m.WhenToUse)
+	}
+	if list > maxList {
+		problems.warnf("", 0, "the list of modes is %s; it goes with every model call, in every mode. Have fewer modes, or shorter lines", size(list))
 	}
 	return problems
 }

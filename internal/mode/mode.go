@@ -27,7 +27,7 @@ type Mode struct {
 	// Tools are the names of the server tools that the mode brings, in the order
 	// in which the model sees them. agent_change_mode need not be among them: it is
 	// in every mode (decision 32).
-	Tools []string `json:"tools" jsonschema:"Server tools that the mode brings, in the order in which the model sees them. agent_change_mode is in every mode and need not be listed."`
+	Tools []string `json:"tools" jsonschema:"Server tools that the mode brings, in the order in which the model sees them; * stands for any characters. agent_change_mode is in every mode and need not be listed."`
 	// ClientTools narrows the client's own tools; nil leaves them as they are.
 	ClientTools       *ClientTools `json:"clientTools,omitempty" jsonschema:"Narrows the tools that the client brings while a session is in the mode. Without it the model is offered all of them."`
 	HumanRoleHints    []string     `json:"humanRoleHints" jsonschema:"Which people the mode is for."`

@@ -193,7 +193,7 @@ type opened struct {
 	warnings    []string
 }
 
-// accepted is what the journal keeps of the opening.
+// accepted is what the journal says of the opening.
 func (o opened) accepted(x Execution) *agent.Accepted {
 	return &agent.Accepted{Warnings: o.warnings, Instructions: o.turn.Instructions, Catalog: o.turn.Catalog.Hash(), Door: x.Door}
 }
@@ -409,11 +409,10 @@ func (p *Pipeline) proceed(ctx context.Context, by agent.Caller, key agent.TurnK
 	if err != nil {
 		return 0, stream, err
 	}
-	rt, err := p.turn(ctx, by, s, t, tool.ParseSet(t.Tools, p.Registry), p.catalogOf(ctx, key, steps))
+	rt, err := p.restored(ctx, by, s, t, steps)
 	if err != nil {
 		return 0, stream, err
 	}
-	rt.Instructions = instructionsOf(steps)
 	warnings := modeWarnings(c.Mode, p.Sessions.NormaliseMode(ctx, s, c.Mode))
 	j := newJournal(p, store.Claim{Key: key, Epoch: t.Epoch}, steps)
 	after = j.nextEvent - 1
@@ -429,29 +428,33 @@ func (p *Pipeline) proceed(ctx context.Context, by agent.Caller, key agent.TurnK
 	return after, stream, nil
 }
 
-// instructionsOf returns the instructions of a turn from its journal.
-func instructionsOf(steps []agent.Step) string {
+// restored is turn for one that goes on from its journal.
+func (p *Pipeline) restored(ctx context.Context, by agent.Caller, s agent.Session, t agent.Turn, steps []agent.Step) (*reasoner.Turn, error) {
+	var began agent.Accepted
 	for _, s := range steps {
 		if s.Accepted != nil {
-			return s.Accepted.Instructions
+			began = *s.Accepted
+			break
 		}
 	}
-	return ""
+	rt, err := p.turn(ctx, by, s, t, tool.ParseSet(t.Tools, p.Registry), p.began(ctx, t.Key, began))
+	if err != nil {
+		return nil, err
+	}
+	rt.Instructions = began.Instructions
+	return rt, nil
 }
 
-// catalogOf returns the catalogue that a turn began with, by its journal. When it is not
-// remembered, such as after a restart over other mode files, the turn goes on with the one
-// in force; its tools stay frozen all the same.
-func (p *Pipeline) catalogOf(ctx context.Context, key agent.TurnKey, steps []agent.Step) *mode.Catalog {
+// began returns the catalogue that a turn began with. When it is not remembered, such as
+// after a restart over other mode files, the turn goes on with the one in force; its tools
+// stay frozen all the same.
+func (p *Pipeline) began(ctx context.Context, key agent.TurnKey, accepted agent.Accepted) *mode.Catalog {
+	if c, ok := p.Catalog.Recall(accepted.Catalog); ok {
+		return c
+	}
 	current := p.Catalog.Current()
-	for _, s := range steps {
-		if s.Accepted == nil || s.Accepted.Catalog == "" || s.Accepted.Catalog == current.Hash() {
-			continue
-		}
-		if c, ok := p.Catalog.Recall(s.Accepted.Catalog); ok {
-			return c
-		}
-		p.Log.WarnContext(ctx, "the turn goes on with other modes than it began with", "turn", key.String(), "began", s.Accepted.Catalog, "current", current.Hash())
+	if accepted.Catalog != "" {
+		p.Log.WarnContext(ctx, "the turn goes on with other modes than it began with", "turn", key.String(), "began", accepted.Catalog, "current", current.Hash())
 	}
 	return current
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/failpoint"
 	"github.com/aptixhq/aptix/internal/store"
-	"github.com/aptixhq/aptix/internal/tool"
 )
 
 // Recover takes up the turns that nobody runs and starts the sweep, which ends waiting
@@ -157,7 +156,7 @@ func (p *Pipeline) resume(ctx context.Context, c store.Claim) error {
 	if err != nil {
 		return err
 	}
-	rt, err := p.turn(ctx, agent.Caller{Org: key.Org, User: t.User}, s, t, tool.ParseSet(t.Tools, p.Registry), p.catalogOf(ctx, key, steps))
+	rt, err := p.restored(ctx, agent.Caller{Org: key.Org, User: t.User}, s, t, steps)
 	asked := slices.ContainsFunc(steps, func(s agent.Step) bool { return s.Kind == agent.StepAsked })
 	switch {
 	case agent.KindOf(err) == agent.KindUnknownContext:
@@ -173,7 +172,6 @@ func (p *Pipeline) resume(ctx context.Context, c store.Claim) error {
 		fault := agent.FaultOf(err)
 		return p.endAtRest(ctx, t, agent.TurnFailed, &fault)
 	}
-	rt.Instructions = instructionsOf(steps)
 	j := newJournal(p, c, steps)
 	j.owned = p.node != nil
 	failpoint.Hit(failpoint.BeforeResume)
