@@ -32,7 +32,7 @@ func readAgent(name, text string) (*foreign, error) {
 	var unknown []string
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		v := deref(root.Content[i+1])
-		switch name := root.Content[i].Value; name {
+		switch name := word(root.Content[i]); name {
 		case "name":
 			m.name = m.text(name, v)
 		case "description":
@@ -74,14 +74,14 @@ func (m *foreign) agentTools(n *yaml.Node) {
 	case yaml.SequenceNode:
 		for _, item := range n.Content {
 			if item = deref(item); item.Kind == yaml.ScalarNode {
-				names = append(names, item.Value)
+				names = append(names, word(item))
 			}
 		}
 	case yaml.ScalarNode:
 		if n.ShortTag() == "!!null" {
 			return
 		}
-		names = strings.Split(n.Value, ",")
+		names = strings.Split(word(n), ",")
 	default:
 		m.notes.add(Refused, "tools is not a list: no client tool is allowed")
 	}
@@ -89,7 +89,7 @@ func (m *foreign) agentTools(n *yaml.Node) {
 	var unknown []string
 	had := map[string]bool{}
 	for _, name := range names {
-		name = strings.TrimSpace(visible(straight(name)))
+		name = strings.TrimSpace(name)
 		group := agentGroup(name)
 		switch server, ok := serverPattern(name); {
 		case name == "":

@@ -16,7 +16,7 @@ func readCustom(n *yaml.Node) *foreign {
 	var unknown []string
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		name, v := n.Content[i].Value, deref(n.Content[i+1])
+		name, v := word(n.Content[i]), deref(n.Content[i+1])
 		if seen[name] {
 			m.notes.add(Merged, "%s is there twice; the first was taken", name)
 			continue
@@ -61,17 +61,17 @@ func (m *foreign) groups(n *yaml.Node) {
 	for _, item := range n.Content {
 		item = deref(item)
 		switch {
-		case item.Kind == yaml.ScalarNode && item.Value != "":
-			m.grants = append(m.grants, grant{group: groupName(item.Value)})
+		case item.Kind == yaml.ScalarNode && word(item) != "":
+			m.grants = append(m.grants, grant{group: groupName(item)})
 		case item.Kind == yaml.SequenceNode && len(item.Content) > 0 && deref(item.Content[0]).Kind == yaml.ScalarNode:
-			g := grant{group: groupName(deref(item.Content[0]).Value)}
+			g := grant{group: groupName(deref(item.Content[0]))}
 			for _, bounds := range item.Content[1:] {
 				m.bounds(&g, deref(bounds))
 			}
 			m.grants = append(m.grants, g)
 		case item.Kind == yaml.MappingNode && len(item.Content) == 2:
 			// As some write it: "edit: {fileRegex: …}".
-			g := grant{group: groupName(item.Content[0].Value)}
+			g := grant{group: groupName(item.Content[0])}
 			m.bounds(&g, deref(item.Content[1]))
 			m.grants = append(m.grants, g)
 		default:
@@ -80,7 +80,7 @@ func (m *foreign) groups(n *yaml.Node) {
 	}
 }
 
-func groupName(s string) string { return strings.ToLower(strings.TrimSpace(visible(straight(s)))) }
+func groupName(n *yaml.Node) string { return strings.ToLower(word(n)) }
 
 // bounds reads the bounds of a group. Those that cannot be read stay bounds: to leave them
 // out would allow more than was meant.
@@ -92,7 +92,7 @@ func (m *foreign) bounds(g *grant, n *yaml.Node) {
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		v := deref(n.Content[i+1])
-		switch name := n.Content[i].Value; name {
+		switch name := word(n.Content[i]); name {
 		case "fileRegex":
 			g.bounded = true
 			if p := m.text("fileRegex", v); p != "" {

@@ -106,26 +106,26 @@ func (s Source) read() ([]*foreign, error) {
 // parse reads YAML or JSON. What cannot be read is tried once more with plain quotes, for
 // text that went through a word processor.
 func parse(text string) (root *yaml.Node, cleaned bool, err error) {
-	if root, err = parseExactly(text); err == nil {
-		return root, false, nil
-	}
 	plain := visible(straight(text))
-	if plain == text {
-		return nil, false, err
+	if trimmed := strings.TrimSpace(text); strings.HasPrefix(trimmed, "{") || strings.HasPrefix(trimmed, "[") {
+		// YAML reads most JSON, but not characters that JSON writes as two escapes; and where
+		// JSON has quotes that are none it reads something else.
+		if again, err := withoutEscapes(trimmed); err == nil {
+			text = again
+		} else if again, err := withoutEscapes(plain); err == nil {
+			text, cleaned = again, true
+		}
 	}
-	if root, again := parseExactly(plain); again == nil {
+	if root, err = parseYAML(text); err == nil || plain == text {
+		return root, cleaned, err
+	}
+	if root, again := parseYAML(plain); again == nil {
 		return root, true, nil
 	}
 	return nil, false, err
 }
 
-func parseExactly(text string) (*yaml.Node, error) {
-	// YAML reads JSON too, but for characters that JSON writes as two escapes.
-	if trimmed := strings.TrimSpace(text); strings.HasPrefix(trimmed, "{") || strings.HasPrefix(trimmed, "[") {
-		if again, err := withoutEscapes(trimmed); err == nil {
-			text = again
-		}
-	}
+func parseYAML(text string) (*yaml.Node, error) {
 	var doc yaml.Node
 	dec := yaml.NewDecoder(strings.NewReader(text))
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
@@ -179,11 +179,28 @@ func customModes(root *yaml.Node) ([]*foreign, error) {
 // member returns the value of a member of a mapping, nil without one.
 func member(n *yaml.Node, name string) *yaml.Node {
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == name {
+		if word(n.Content[i]) == name {
 			return deref(n.Content[i+1])
 		}
 	}
 	return nil
+}
+
+// word returns a scalar that is a name or a key word, free of typographic marks.
+func word(n *yaml.Node) string {
+	s := strings.TrimSpace(visible(straight(n.Value)))
+	if typographic(n) {
+		s = strings.Trim(s, `"' `)
+	}
+	return s
+}
+
+// typographic reports whether somebody meant to quote a scalar, but with quotes that are
+// characters of the text to a reader of YAML.
+func typographic(n *yaml.Node) bool {
+	opens := strings.HasPrefix(n.Value, "\u201c") || strings.HasPrefix(n.Value, "\u2018") || strings.HasPrefix(n.Value, "\u201e")
+	closes := strings.HasSuffix(n.Value, "\u201d") || strings.HasSuffix(n.Value, "\u2019") || strings.HasSuffix(n.Value, "\u201c")
+	return n.Kind == yaml.ScalarNode && n.Style == 0 && opens && closes
 }
 
 // deref follows an alias.
@@ -199,6 +216,8 @@ func (m *foreign) text(name string, n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null":
 		return ""
+	case n.Kind == yaml.ScalarNode && typographic(n):
+		return strings.TrimSpace(strings.Trim(m.notes.clean(name, n.Value), `"'`))
 	case n.Kind == yaml.ScalarNode:
 		return m.notes.clean(name, n.Value)
 	}
