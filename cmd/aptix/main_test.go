@@ -43,6 +43,8 @@ func TestMain(m *testing.M) {
 //	                     to its model must be what OpenAI's schema accepts
 //	crash                stop it with SIGKILL
 //	database VAR         make a database in PostgreSQL and set a variable to its address
+//	reload               have it read its modes anew with SIGHUP, and wait until it says
+//	                     how that went
 //	exits CODE CMD...    run a command that must end with this code
 //	http METHOD PATH [FILE]  call the server: the status and then the body
 //	get VAR NAME         set a variable to a member of the JSON body that http got, such
@@ -70,6 +72,7 @@ func TestScript(t *testing.T) {
 			"shutdown": func(ts *testscript.TestScript, _ bool, _ []string) { serverOf(ts).shutdown(ts) },
 			"crash":    func(ts *testscript.TestScript, _ bool, _ []string) { serverOf(ts).crash() },
 			"database": cmdDatabase,
+			"reload":   func(ts *testscript.TestScript, _ bool, _ []string) { serverOf(ts).reload(ts) },
 			"exits":    cmdExits,
 			"http":     cmdHTTP,
 			"get":      cmdGet,
@@ -169,6 +172,20 @@ func (s *testServer) crash() {
 	_ = s.cmd.Process.Signal(syscall.SIGKILL)
 	<-s.done
 	s.cmd = nil
+}
+
+func (s *testServer) reload(ts *testscript.TestScript) {
+	if s.cmd == nil {
+		ts.Fatalf("no server runs")
+	}
+	told := func() int { return strings.Count(ts.ReadFile("server.log"), "reloaded") }
+	before := told()
+	ts.Check(s.cmd.Process.Signal(syscall.SIGHUP))
+	for began := time.Now(); told() == before; time.Sleep(time.Millisecond) {
+		if time.Since(began) > within {
+			ts.Fatalf("the server says nothing of its modes:\n%s", ts.ReadFile("server.log"))
+		}
+	}
 }
 
 func cmdExits(ts *testscript.TestScript, _ bool, args []string) {

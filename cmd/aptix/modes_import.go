@@ -196,11 +196,11 @@ func (i modeImport) report(out io.Writer, modes []interchange.Imported, files []
 			say(out, "%s: %s", f.path, f.state)
 		}
 	}
-	done := "taken"
 	if i.dry {
-		done = "could be taken; nothing was written"
+		say(out, "%d of %d modes can be taken. Nothing was written.", taken, len(modes))
+		return nil
 	}
-	say(out, "%d of %d modes were %s.", taken, len(modes), done)
+	say(out, "%d of %d modes were taken.", taken, len(modes))
 	return nil
 }
 
