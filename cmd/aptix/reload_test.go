@@ -155,7 +155,7 @@ func TestReload_ATurnThatRunsKeepsTheModesThatItBeganWith(t *testing.T) {
 	}
 	answers <- text("resp_2")
 	if got := <-first; got.err != nil || got.answer.Mode != "docs" {
-		t.Errorf("the turn ended with %+v, %v", got.answer, got.err)
+		t.Errorf("the turn did not end in docs: %v", got.err)
 	}
 
 	next := send("t2")
@@ -165,6 +165,6 @@ func TestReload_ATurnThatRunsKeepsTheModesThatItBeganWith(t *testing.T) {
 	}
 	answers <- text("resp_3")
 	if got := <-next; got.err != nil || len(got.answer.UserWarnings) != 1 {
-		t.Errorf("the next turn ended with %+v, %v", got.answer, got.err)
+		t.Errorf("the next turn does not warn of its mode: %v", got.err)
 	}
 }

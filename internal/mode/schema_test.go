@@ -106,3 +106,22 @@ func TestSchema_RefusesWhatLoadRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestSchema_TakesTheExampleOfTheGuide reads the mode file in docs/modes.md.
+func TestSchema_TakesTheExampleOfTheGuide(t *testing.T) {
+	guide, err := os.ReadFile(filepath.Join("..", "..", "docs", "modes.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(guide), "```yaml\n")
+	example, _, ok := strings.Cut(rest, "```")
+	if !ok {
+		t.Fatal("docs/modes.md has no example")
+	}
+	if m, err := Parse("example.yaml", []byte(example)); err != nil || m.Key != "docs_writer" {
+		t.Errorf("the example is %s, %v", m.Key, err)
+	}
+	if err := validator(t)(example); err != nil {
+		t.Error(err)
+	}
+}

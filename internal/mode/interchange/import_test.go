@@ -190,6 +190,23 @@ func TestImport_Quirks(t *testing.T) {
 	}
 }
 
+func TestImport_CleansTexts(t *testing.T) {
+	tests := []struct{ in, want string }{
+		{`"Be \u201ckind\u201d, don\u2019t\u00a0rush."`, `Be "kind", don't rush.`},
+		{`"a\u200bb\u2060c\ufeffd\u00ade"`, "abcde"},
+		{`"left\u202e right\u2066"`, "left right"},
+		{`"kind\U000E0041\U000E0042"`, "kind"},
+		{`"bell\a tab\tend"`, "bell tab\tend"},
+		{`"family \U0001F468\u200D\U0001F469 — “q”…"`, "family \U0001F468\u200D\U0001F469 — \"q\"…"},
+	}
+	for _, tt := range tests {
+		got := imported(project(".roomodes", custom("    groups: []\n    customInstructions: "+tt.in+"\n")))
+		if len(got) != 1 || !got[0].Taken() || got[0].Mode.Instructions[1] != tt.want {
+			t.Errorf("%s became %q, want %q", tt.in, got[0].Mode.Instructions, tt.want)
+		}
+	}
+}
+
 const (
 	reads  = "list_files read_file search_files"
 	writes = reads + " write_file"
