@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -11,8 +12,12 @@ import (
 	"github.com/aptixhq/aptix/internal/mode"
 )
 
-// maxDerived bounds a description that had to be made up from the role.
-const maxDerived = 200
+const (
+	// maxDerived bounds a description that had to be made up from the role.
+	maxDerived = 200
+	// maxKey bounds a key that is made of a slug; it names a file.
+	maxKey = 100
+)
 
 // Import reads the modes in files of other agents. Of modes with the same key the first is
 // taken, so the file that counts most stands first. Every mode, and every file that cannot
@@ -49,6 +54,8 @@ func (m *foreign) convert() Imported {
 	switch {
 	case key == "":
 		i.Why = "it has no slug that a key could be made of"
+	case len(key) > maxKey:
+		i.Why = fmt.Sprintf("its slug is longer than %d characters", maxKey)
 	case m.role == "" && m.custom == "" && len(m.rules) == 0:
 		i.Why = "it says nothing to the model: there is no role, no instructions and no rules"
 	}

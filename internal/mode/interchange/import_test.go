@@ -151,6 +151,8 @@ func TestImport_Quirks(t *testing.T) {
 			".roomodes: Spec Pseudo--Code v2 is spec_pseudo__code_v2\n  changed: slug: \"Spec Pseudo--Code v2\" became the key \"spec_pseudo__code_v2\"\n"},
 		{"a slug without a letter", []string{".roomodes", "customModes:\n  - {slug: 文档, name: X, roleDefinition: R., description: D., whenToUse: W., groups: []}\n"},
 			".roomodes: \"文档\" is refused: it has no slug that a key could be made of\n"},
+		{"a slug that is no name", []string{".roomodes", "customModes:\n  - {slug: " + strings.Repeat("x", 101) + ", name: X, roleDefinition: R., description: D., whenToUse: W., groups: []}\n"},
+			".roomodes: \"" + strings.Repeat("x", 101) + "\" is refused: its slug is longer than 100 characters\n"},
 		{"no slug", []string{".roomodes", "customModes:\n  - {name: Docs Writer, description: D., whenToUse: W., roleDefinition: R., groups: []}\n"},
 			".roomodes: docs-writer is docs_writer\n  changed: slug: made from the name\n"},
 		{"only a slug and a role", []string{".roomodes", "customModes:\n  - slug: x\n    roleDefinition: You help. You are kind.\n    groups: []\n"},
@@ -345,6 +347,28 @@ func TestImport_RulesThatAModeCarriesAlong(t *testing.T) {
 	if want := ".roomodes: x is x\n  left out: entry 2 of rulesFiles has no content\n"; told(got) != want {
 		t.Errorf("told %s", told(got))
 	}
+}
+
+// FuzzImport feeds files that nobody wrote: whatever is taken must be a mode file.
+func FuzzImport(f *testing.F) {
+	f.Add([]byte(complete), true)
+	f.Add([]byte(`{"customModes":[{"slug":"x","roleDefinition":"R","groups":[["edit",{"fileRegex":"a"}]]}]}`), true)
+	f.Add([]byte("customModes: &a [*a, {slug: x, groups: *a, rulesFiles: *a}]"), true)
+	f.Add([]byte("---\nname: A\ntools: [read]\n---\nText."), false)
+	f.Fuzz(func(t *testing.T, data []byte, custom bool) {
+		name := "a.agent.md"
+		if custom {
+			name = ".roomodes"
+		}
+		for _, m := range imported(project(name, string(data))) {
+			if !m.Taken() {
+				continue
+			}
+			if _, err := mode.Parse(m.Name(), m.File); err != nil {
+				t.Errorf("%v\n%s", err, m.File)
+			}
+		}
+	})
 }
 
 func TestImport_ASlugIsNoPath(t *testing.T) {
