@@ -52,7 +52,7 @@ func TestImport_AgentTools(t *testing.T) {
 		{"null", "description: D.\ntools:", "all"},
 		{"everything", "description: D.\ntools: ['*']", "all"},
 		{"an empty list", "description: D.\ntools: []", ""},
-		{"names with commas", "description: D.\ntools: read, Bash , write", writes + " run_command"},
+		{"names with commas", "description: D.\ntools: read, Bash , write", runs},
 		{"no list", "description: D.\ntools: {read: true}", ""},
 		{"mightier tools are no counterpart", "description: D.\ntools: [runTests, execute/getTerminalOutput, problems, todo]", ""},
 		{"in capitals", "description: D.\ntools: [Read, Grep, Glob]", reads},
@@ -67,12 +67,8 @@ func TestImport_AgentTools(t *testing.T) {
 			if c := got[0].Mode.ClientTools; c != nil {
 				allow = strings.Join(c.Allow, " ")
 			}
-			want := tt.allow
-			if tt.name == "names with commas" {
-				want = "list_files read_file search_files write_file run_command"
-			}
-			if allow != want {
-				t.Errorf("allowed: %q, want %q\n%s", allow, want, told(got))
+			if allow != tt.allow {
+				t.Errorf("allowed: %q, want %q\n%s", allow, tt.allow, told(got))
 			}
 		})
 	}

@@ -122,7 +122,7 @@ func (m *foreign) rulesFiles(n *yaml.Node) {
 			name = path.Value
 		}
 		if text := m.text("rules "+name, content); text != "" {
-			m.rules = append(m.rules, rule{name, text})
+			m.rules = append(m.rules, text)
 		}
 	}
 }

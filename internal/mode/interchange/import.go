@@ -167,8 +167,5 @@ func (m *foreign) instructions() []string {
 			out = append(out, text)
 		}
 	}
-	for _, r := range m.rules {
-		out = append(out, r.text)
-	}
-	return out
+	return append(out, m.rules...)
 }

@@ -16,12 +16,9 @@ const (
 	maxRules = 256 << 10
 )
 
-// rule is a text that another agent keeps beside its modes and adds to one of them.
-type rule struct{ name, text string }
-
 // rulesOf reads the rules of a mode, which lie beside the file that defines it: the folder
 // .roo/rules-SLUG, all files below it in their order, or else the file .roorules-SLUG.
-func rulesOf(fsys fs.FS, slug string, n *notes) []rule {
+func rulesOf(fsys fs.FS, slug string, n *notes) []string {
 	if slug == "" || strings.ContainsAny(slug, `/\`) {
 		return nil
 	}
@@ -33,8 +30,8 @@ func rulesOf(fsys fs.FS, slug string, n *notes) []rule {
 	return nil
 }
 
-func rulesIn(fsys fs.FS, place string, n *notes) []rule {
-	var rules []rule
+func rulesIn(fsys fs.FS, place string, n *notes) []string {
+	var rules []string
 	size := 0
 	err := fs.WalkDir(fsys, place, func(name string, e fs.DirEntry, err error) error {
 		switch {
@@ -62,7 +59,7 @@ func rulesIn(fsys fs.FS, place string, n *notes) []rule {
 			n.add(LeftOut, "rules %s and those after it: together they are larger than %d KiB", name, maxRules>>10)
 			return fs.SkipAll
 		}
-		rules = append(rules, rule{name, text})
+		rules = append(rules, text)
 		return nil
 	})
 	if err != nil {

@@ -68,8 +68,9 @@ type foreign struct {
 	unbounded bool
 	// servers are patterns for tools of MCP servers.
 	servers []string
-	rules   []rule
-	notes   notes
+	// rules are texts that lie beside the modes, in the order in which they are added.
+	rules []string
+	notes notes
 }
 
 // maxModes bounds the modes of one file.
