@@ -42,10 +42,11 @@ func goldenRequests(ctx context.Context, dir string) (_ goldens, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(data)) }()
-	// The file counts, as it does for the server. The environment does not: it is another
-	// one on every machine.
+	// The file counts, as it does for the server, but for the database that it names. The
+	// environment does not: it is another one on every machine.
 	cfg, err := config.Load(config.Options{
-		Flags:     map[string]string{"provider": string(config.ProviderDemo), "modes": dir, "data": data},
+		Flags: map[string]string{"provider": string(config.ProviderDemo), "modes": dir,
+			"data": data, "database": filepath.Join(data, "golden.db")},
 		LookupEnv: func(string) (string, bool) { return "", false },
 	})
 	if err != nil {
