@@ -57,6 +57,9 @@ type Queued struct {
 type Accepted struct {
 	// Warnings go into the answer's userWarnings.
 	Warnings []string `json:"warnings,omitempty"`
+	// Sources name the passages that retrieval put before the model, in the [CONTEXT] block
+	// of the first request. The block itself stands in that request.
+	Sources []Source `json:"sources,omitempty"`
 	// Instructions hold for this turn only and go with each of its model calls; set
 	// when the session is past its first answer (decision 27).
 	Instructions string `json:"instructions,omitempty"`
