@@ -126,11 +126,21 @@ type Usage struct {
 	ReasoningTokens int64 `json:"reasoningTokens,omitempty"`
 }
 
-// Source is a passage that an answer may cite.
+// Source is a passage of the indexed documents that the model was shown. The answer may
+// cite it by its ID.
 type Source struct {
-	ID    string `json:"id"`
-	Path  string `json:"path"`
+	ID   string `json:"id"`
+	Path string `json:"path"`
+	// Lines are the first and the last, such as 40-85.
 	Lines string `json:"lines,omitempty"`
+}
+
+// String renders the source for people: ctx_1 docs/storage.md:12-40.
+func (s Source) String() string {
+	if s.Lines == "" {
+		return s.ID + " " + s.Path
+	}
+	return s.ID + " " + s.Path + ":" + s.Lines
 }
 
 // ToolCall is one call that the client must run.

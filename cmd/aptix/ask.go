@@ -181,6 +181,9 @@ func (a asking) conclude(answer client.Answer) error {
 			say(a.notes, "For the new session that was asked for: aptix ask --mode %s TEXT", m.Mode)
 		}
 	}
+	for _, s := range answer.Sources {
+		say(a.notes, "Source: %s", s)
+	}
 	for _, w := range answer.UserWarnings {
 		say(a.notes, "Warning: %s", w)
 	}

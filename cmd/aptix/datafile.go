@@ -41,9 +41,9 @@ func newErase() *cobra.Command {
 		Long: `Erases a session with its turns, its history and the files that no other session uses;
 what runs of it is broken off. The server does it.
 
-With --org it erases every session of an organisation, in the data file itself: stop
-the server first. In a PostgreSQL database it does so while servers run; what they
-run of it is broken off.
+With --org it erases every session of an organisation and its indexes, in the data file
+itself: stop the server first. In a PostgreSQL database it does so while servers run;
+what they run of it is broken off.
 
 What is erased is overwritten in the data file, which gets smaller; PostgreSQL gives
 the space free when it vacuums. It cannot be undone. Copies that were made, with
@@ -91,7 +91,19 @@ func (d *dataFile) eraseOrg(cmd *cobra.Command, org string) (err error) {
 	if err != nil {
 		return fmt.Errorf("%d sessions are erased; then: %w", n, err)
 	}
+	keeper, err := openIndexes(cmd.Context(), cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, keeper.Close()) }()
+	removed, err := keeper.RemoveAll(cmd.Context(), agent.OrgID(org))
+	if err != nil {
+		return fmt.Errorf("%d sessions are erased; then: %w", n, err)
+	}
 	say(cmd.OutOrStdout(), "%d sessions of %s are erased.", n, org)
+	if removed > 0 {
+		say(cmd.OutOrStdout(), "%d indexes of %s are removed.", removed, org)
+	}
 	return nil
 }
 

@@ -66,6 +66,7 @@ It exits with 1 when something would not work.`,
 			{"address", probeTime, func(context.Context) (string, error) { return cfg.Listen, server.CheckListen(cfg.Listen, false) }},
 			checkStore(cfg),
 			{"modes", probeTime, func(context.Context) (string, error) { return checkModes(cfg.Modes) }},
+			{"indexes", indexTime, func(ctx context.Context) (string, error) { return checkIndexes(ctx, cfg) }},
 			{"provider", probeTime, func(ctx context.Context) (string, error) { return checkProvider(ctx, cfg) }},
 			{"continuity", memoryTime, func(ctx context.Context) (string, error) { return checkContinuity(ctx, cfg, probe) }},
 		}

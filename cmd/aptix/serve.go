@@ -24,6 +24,7 @@ import (
 	"github.com/aptixhq/aptix/internal/llm/demo"
 	"github.com/aptixhq/aptix/internal/mode"
 	"github.com/aptixhq/aptix/internal/pipeline"
+	"github.com/aptixhq/aptix/internal/rag"
 	"github.com/aptixhq/aptix/internal/reasoner"
 	"github.com/aptixhq/aptix/internal/responsesapi"
 	"github.com/aptixhq/aptix/internal/server"
@@ -100,7 +101,7 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.store.Close()) }()
+	defer func() { err = errors.Join(err, p.documents.Close(), p.store.Close()) }()
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -145,11 +146,12 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 
 // parts is a server that is built and not yet started.
 type parts struct {
-	store    journal
-	modes    *liveModes
-	sessions *session.Manager
-	turns    *pipeline.Pipeline
-	server   *server.Server
+	store     journal
+	documents rag.Keeper
+	modes     *liveModes
+	sessions  *session.Manager
+	turns     *pipeline.Pipeline
+	server    *server.Server
 }
 
 // build puts the server together, from the ground up.
@@ -187,6 +189,19 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 	if err != nil {
 		return nil, err
 	}
+	documents, err := openIndexes(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, documents.Close())
+		}
+	}()
+	finds, err := retriever(cfg, documents, log)
+	if err != nil {
+		return nil, err
+	}
 	hub := events.NewHub()
 	bus, err := openBus(cfg, hub, log)
 	if err != nil {
@@ -196,7 +211,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 		Store: store, Sessions: manager, Catalog: catalog, Registry: registry, Contexts: contexts,
 		Reasoner: loop, Hub: hub, Bus: bus, Log: log, Chain: cfg.Chain(),
 		Limits:    pipeline.Limits{TurnTime: cfg.Limits.Turn, WaitTime: cfg.Limits.Waiting, Lease: cfg.Cluster.Lease, Poll: cfg.Cluster.Poll},
-		Retention: cfg.Retention.Sessions,
+		Retention: cfg.Retention.Sessions, Retriever: finds,
 	})
 	if err != nil {
 		return nil, err
@@ -211,7 +226,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 	if err != nil {
 		return nil, err
 	}
-	return &parts{store: store, modes: modes, sessions: manager, turns: turns, server: edge}, nil
+	return &parts{store: store, documents: documents, modes: modes, sessions: manager, turns: turns, server: edge}, nil
 }
 
 // model returns the way to the model, with its patience.

@@ -166,6 +166,9 @@ func (v *view) answer(a client.Answer) {
 	if !v.shown && a.PrimaryOutputText != "" {
 		v.out.text(a.PrimaryOutputText)
 	}
+	for _, s := range a.Sources {
+		v.out.note("Source: %s", s)
+	}
 	for _, w := range a.UserWarnings {
 		v.out.note("Warning: %s", w)
 	}

@@ -67,6 +67,8 @@ type Config struct {
 	OpenAI     OpenAI     `koanf:"openai"`
 	Limits     Limits     `koanf:"limits"`
 	Retention  Retention  `koanf:"retention"`
+	Retrieval  Retrieval  `koanf:"retrieval"`
+	Embeddings Embeddings `koanf:"embeddings"`
 	// AgentContexts say which models and boot prompts sessions may choose from; one
 	// named "default" when there are none.
 	AgentContexts []AgentContext `koanf:"agentContexts"`
@@ -173,6 +175,7 @@ const openAIBase = "https://api.openai.com/v1"
 
 // defaults are the values that nobody has to set, by key.
 func defaults() map[string]any {
+	retrieval, embeddings := retrievalDefaults()
 	return map[string]any{
 		"listen":     "127.0.0.1:8080",
 		"data":       "./aptix-data",
@@ -185,6 +188,7 @@ func defaults() map[string]any {
 		},
 		"retention": map[string]any{"sessions": "0s"},
 		"cluster":   map[string]any{"lease": "15s", "poll": "500ms"},
+		"retrieval": retrieval, "embeddings": embeddings,
 	}
 }
 
@@ -206,6 +210,7 @@ func (c *Config) derive() {
 		c.sources["model"] = Source{Kind: FromDefault, Why: "of provider " + string(c.Provider)}
 	}
 	c.deriveEndpoint()
+	c.deriveEmbeddings()
 	if len(c.AgentContexts) == 0 {
 		c.AgentContexts = []AgentContext{{
 			ID: "default", Name: "Aptix", Description: "The built-in context.",

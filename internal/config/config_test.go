@@ -71,6 +71,8 @@ func TestLoad_NothingConfigured(t *testing.T) {
 		"limits.modelCalls": "32 · default", "limits.outputBytes": "33554432 · default",
 		"limits.modelAttempts": "3 · default", "limits.modelWait": "30s · default",
 		"limits.modelConcurrency": "10000 · default", "limits.toolCalls": "128 · default",
+		"retrieval.search": "hybrid · default", "retrieval.chunks": "6 · default", "retrieval.bytes": "20480 · default",
+		"retrieval.deadline": "2s · default", "embeddings.model": "offline, by hashing · default",
 		"retention.sessions": "for ever · default", "agentContexts": "default/default · default",
 	}
 	if diff := cmp.Diff(want, shown(must(t, c, err))); diff != "" {

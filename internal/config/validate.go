@@ -51,6 +51,11 @@ func (c Config) problems() Problems {
 		p = append(p, c.OpenAI.problems()...)
 	}
 	p = append(p, c.Limits.problems()...)
+	p = append(p, c.Retrieval.problems()...)
+	p = append(p, c.Embeddings.problems()...)
+	if _, ok := c.PostgreSQL(); ok && c.Retrieval.Search == SearchVector {
+		add("retrieval.search: indexes in PostgreSQL have no vectors; want %s or %s", SearchLexical, SearchOff)
+	}
 	if c.Retention.Sessions < 0 {
 		add("retention.sessions: must not be negative; 0 keeps them for ever")
 	}
@@ -91,20 +96,27 @@ func (c Cluster) problems() Problems {
 }
 
 func (o OpenAI) problems() Problems {
-	var p Problems
-	u, err := url.Parse(o.BaseURL)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		p = append(p, "openai.baseURL: want http:// or https://, up to and with /v1")
-	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		p = append(p, "openai.baseURL: want an address only; the key goes into OPENAI_API_KEY")
-	case o.official() && o.APIKey == "":
+	p := addressProblems("openai.baseURL", o.BaseURL, "OPENAI_API_KEY")
+	if len(p) == 0 && o.official() && o.APIKey == "" {
 		p = append(p, "openai.apiKey: api.openai.com wants a key; set OPENAI_API_KEY, or OPENAI_BASE_URL to a server that wants none")
 	}
 	if strings.ContainsAny(o.APIKey.Reveal(), " \t\r\n") {
 		p = append(p, "openai.apiKey: the key holds a space or a line break")
 	}
 	return p
+}
+
+// addressProblems returns what is wrong with the root of an API; its key belongs into a
+// variable of its own.
+func addressProblems(setting, address, key string) Problems {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return Problems{setting + ": want http:// or https://, up to and with /v1"}
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return Problems{setting + ": want an address only; the key goes into " + key}
+	}
+	return nil
 }
 
 func (l Limits) problems() Problems {

@@ -12,6 +12,7 @@ import (
 	"github.com/aptixhq/aptix/internal/contract"
 	"github.com/aptixhq/aptix/internal/mode"
 	"github.com/aptixhq/aptix/internal/prompt"
+	"github.com/aptixhq/aptix/internal/rag"
 	"github.com/aptixhq/aptix/internal/reasoner"
 	"github.com/aptixhq/aptix/internal/store"
 	"github.com/aptixhq/aptix/internal/tool"
@@ -87,7 +88,9 @@ func (p *Pipeline) Execute(ctx context.Context, by agent.Caller, x Execution) (k
 		}
 		switch busy := at.Active != "" || at.Queued > 0; {
 		case !busy:
-			err = p.bear(by, x, o)
+			if err = p.ready(ctx, x, &o); err == nil {
+				err = p.bear(by, x, o)
+			}
 		case o.session.Concurrency == agent.ConcurrencyQueue && x.Follows == "":
 			err = p.enqueue(ctx, by, x, o, at.Queued)
 			if err == nil && p.node != nil {
@@ -189,18 +192,21 @@ type opened struct {
 	// readVersion is the version of the session that was read, 0 when none was there.
 	readVersion int64
 	turn        *reasoner.Turn
-	first       reasoner.Request
 	warnings    []string
+	// What follows is set by ready.
+	first   reasoner.Request
+	sources []agent.Source
 }
 
 // accepted is what the journal says of the opening.
 func (o opened) accepted(x Execution) *agent.Accepted {
-	return &agent.Accepted{Warnings: o.warnings, Instructions: o.turn.Instructions, Catalog: o.turn.Catalog.Hash(), Door: x.Door}
+	return &agent.Accepted{Warnings: o.warnings, Sources: o.sources, Instructions: o.turn.Instructions, Catalog: o.turn.Catalog.Hash(), Door: x.Door}
 }
 
-// open does everything that precedes the first model call, in the order of
-// decision 10, and writes nothing: the session that is known or a new one, normalise
-// the mode, freeze the tools, latch the solution context, build.
+// open does what precedes the first model call, in the order of decision 10, and writes
+// nothing: the session that is known or a new one, normalise the mode, freeze the tools,
+// latch the solution context. What is left, retrieval and the request, waits for ready: a
+// turn that is queued or refused needs neither.
 func (p *Pipeline) open(ctx context.Context, by agent.Caller, x Execution, known *agent.Session) (opened, error) {
 	var s agent.Session
 	var readVersion int64
@@ -250,7 +256,32 @@ func (p *Pipeline) open(ctx context.Context, by agent.Caller, x Execution, known
 			t.Instructions = *x.SystemPrompt
 		}
 	}
-	return opened{session: s, readVersion: readVersion, turn: t, first: p.Reasoner.First(t), warnings: warnings}, nil
+	return opened{session: s, readVersion: readVersion, turn: t, warnings: warnings}, nil
+}
+
+// ready retrieves the context of an opened turn and builds its first request. It fails
+// only with ctx.
+func (p *Pipeline) ready(ctx context.Context, x Execution, o *opened) error {
+	if p.Retriever != nil {
+		found := p.Retriever.Retrieve(ctx, rag.Question{Org: o.turn.Key.Org, Text: x.Instruction, Scope: x.RAGScope, Hints: p.hints(o.turn.Request.Mode)})
+		if ctx.Err() != nil {
+			return context.Cause(ctx) // whoever asked has gone; nothing was found out
+		}
+		o.turn.RAGContextBlock = rag.Block(found.Chunks)
+		o.sources = found.Sources()
+		o.warnings = append(o.warnings, found.Warnings...)
+	}
+	o.first = p.Reasoner.First(o.turn)
+	return nil
+}
+
+// hints are what a mode says about retrieval.
+func (p *Pipeline) hints(key agent.ModeKey) rag.Hints {
+	m, ok := p.Catalog.Get(key)
+	if !ok {
+		m = p.Catalog.Default()
+	}
+	return rag.Hints{Prefer: m.RAG.Prefer, Exclude: m.RAG.Exclude}
 }
 
 // modeWarnings tells the client that the mode which it claims is not the session's

@@ -13,6 +13,7 @@ import (
 	"github.com/aptixhq/aptix/internal/contract"
 	"github.com/aptixhq/aptix/internal/events"
 	"github.com/aptixhq/aptix/internal/mode"
+	"github.com/aptixhq/aptix/internal/rag"
 	"github.com/aptixhq/aptix/internal/reasoner"
 	"github.com/aptixhq/aptix/internal/store"
 	"github.com/aptixhq/aptix/internal/tool"
@@ -56,8 +57,14 @@ type Catalogs interface {
 	Recall(hash string) (c *mode.Catalog, ok bool)
 }
 
-// Config holds the parts of a Pipeline. All but Bus, Limits, Chain, Retention and Now are
-// required. When the Store is a store.Leasing, other nodes may use it at the same time.
+// Retriever finds what of the indexed documents the model of a turn is shown.
+type Retriever interface {
+	Retrieve(ctx context.Context, q rag.Question) rag.Context
+}
+
+// Config holds the parts of a Pipeline. All but Retriever, Bus, Limits, Chain, Retention
+// and Now are required. When the Store is a store.Leasing, other nodes may use it at the
+// same time.
 type Config struct {
 	Store    Store
 	Sessions Sessions
@@ -67,6 +74,8 @@ type Config struct {
 	Reasoner *reasoner.Reasoner
 	Hub      *events.Hub
 	Log      *slog.Logger
+	// Retriever is nil where nothing is retrieved.
+	Retriever Retriever
 	// Bus is the way to the other nodes that use the store; nil is none, and what they do
 	// is then seen in the store alone.
 	Bus Bus
@@ -183,7 +192,7 @@ var (
 func New(c Config) (*Pipeline, error) {
 	if c.Store == nil || c.Sessions == nil || c.Catalog == nil || c.Registry == nil || c.Contexts == nil ||
 		c.Reasoner == nil || c.Hub == nil || c.Log == nil {
-		return nil, errors.New("pipeline: every part but Bus, Limits, Chain, Retention and Now is required")
+		return nil, errors.New("pipeline: every part but Retriever, Bus, Limits, Chain, Retention and Now is required")
 	}
 	_, shared := c.Store.(store.Leasing)
 	c.Limits = c.Limits.withDefaults(!shared)

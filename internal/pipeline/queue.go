@@ -111,6 +111,9 @@ func (p *Pipeline) startQueued(ctx context.Context, t agent.Turn) error {
 		}
 		return fmt.Errorf("%w: %w", errUnbuildable, err)
 	}
+	if err := p.ready(ctx, x, &o); err != nil {
+		return err
+	}
 	j := newJournal(p, store.Claim{Key: t.Key, Epoch: t.Epoch}, steps)
 	j.live = p.Hub.Open(t.Key, j.nextEvent)
 	deadline := p.Now().Add(p.Limits.TurnTime)

@@ -30,8 +30,12 @@ func (p *Pipeline) Preview(ctx context.Context, by agent.Caller, u contract.User
 	if err != nil {
 		return Preview{}, err
 	}
-	o, err := p.open(ctx, by, Execution{UserTurn: u}, at.Session)
+	x := Execution{UserTurn: u}
+	o, err := p.open(ctx, by, x, at.Session)
 	if err != nil {
+		return Preview{}, err
+	}
+	if err := p.ready(ctx, x, &o); err != nil {
 		return Preview{}, err
 	}
 	return Preview{

@@ -185,10 +185,12 @@ func (p *Pipeline) deliver(ctx context.Context, t *reasoner.Turn, out *reasoner.
 		return j.wait(ctx, response, out.Waiting, p.Now().Add(p.Limits.WaitTime))
 	}
 	var warnings []string
+	var sources []agent.Source
 	leftOut := 0
 	for _, step := range j.journalled() {
 		if step.Accepted != nil {
 			warnings = append(warnings, step.Accepted.Warnings...)
+			sources = step.Accepted.Sources
 		}
 		if step.Asked != nil {
 			leftOut = max(leftOut, step.Asked.LeftOut)
@@ -200,7 +202,7 @@ func (p *Pipeline) deliver(ctx context.Context, t *reasoner.Turn, out *reasoner.
 	response, err := encode(contract.Final{
 		SessionID: t.Key.Session, TurnID: t.Key.Turn,
 		Mode: s.Mode, ModeDisplayName: display, PrimaryOutputText: out.Text, Usage: out.Usage, ModeChange: out.ModeSwitch,
-		ToolResults: contract.ServerToolResults(out.ServerResults), UserWarnings: warnings,
+		Sources: sources, ToolResults: contract.ServerToolResults(out.ServerResults), UserWarnings: warnings,
 	})
 	if err != nil {
 		return err
