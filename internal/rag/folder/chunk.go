@@ -38,11 +38,22 @@ func Cut(text string) []rag.Passage {
 		}
 		next := end
 		if !whole {
-			next = end - min(overlapLines, (end-first)/overlapShare)
+			next = overlapped(lines, end, (end-first)/overlapShare)
 		}
 		first = next
 	}
 	return out
+}
+
+// overlapped returns where the passage after one that ends at end begins, no more than so
+// many lines before. It begins at end if else it would say nothing new, as among lines so
+// long that few fit into a passage.
+func overlapped(lines []string, end, most int) int {
+	next := end - min(overlapLines, most)
+	if reach, _ := cutFrom(lines, next); reach <= end {
+		return end
+	}
+	return next
 }
 
 // linesOf returns the lines with their ends, each no longer than mostLineBytes.
