@@ -21,6 +21,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/aptixhq/aptix/client"
+	"github.com/aptixhq/aptix/internal/house"
 	"github.com/aptixhq/aptix/internal/llm/wirecheck"
 	"github.com/aptixhq/aptix/internal/pgtest"
 	"github.com/aptixhq/aptix/internal/prove"
@@ -51,7 +52,7 @@ func TestMain(m *testing.M) {
 //	                     as toolCalls.0.toolCallId
 //	put VAR FILE         write a variable to a file, exactly
 //
-// A line "# proves: ID …" before the first file names rules.
+// $REPOSITORY is the root of this one. A line "# proves: ID …" before the first file names rules.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -62,7 +63,11 @@ func TestScript(t *testing.T) {
 				return errors.New("testscript no longer gives the test to Setup")
 			}
 			prove.Scenario(t, filepath.Join("testdata", "script", filepath.Base(t.Name())+".txtar"))
-			env.Vars = append(env.Vars, "TZ=UTC")
+			root, err := house.Root()
+			if err != nil {
+				return err
+			}
+			env.Vars = append(env.Vars, "TZ=UTC", "REPOSITORY="+root)
 			env.Values[serverKey{}] = &testServer{}
 			env.Values[testKey{}] = t
 			return nil

@@ -102,6 +102,11 @@ func describeRequest(t *testing.T, canonical string, wire []byte) string {
 	}
 	user := c.Input[len(c.Input)-1]
 	fmt.Fprintf(&b, "canonical: %s, %q, %d user items, tools [%s]\n", kind, user.Content[0].Text, len(user.Content), names(c.Tools))
+	for _, item := range user.Content {
+		if strings.HasPrefix(item.Text, "[CONTEXT]") {
+			b.WriteString("  | " + strings.ReplaceAll(strings.TrimSuffix(item.Text, "\n"), "\n", "\n  | ") + "\n")
+		}
+	}
 	current := ""
 	for line := range strings.Lines(w.Instructions) {
 		if mode, ok := strings.CutPrefix(strings.TrimSpace(line), "Current mode: "); ok {

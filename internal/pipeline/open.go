@@ -263,7 +263,7 @@ func (p *Pipeline) open(ctx context.Context, by agent.Caller, x Execution, known
 // only with ctx.
 func (p *Pipeline) ready(ctx context.Context, x Execution, o *opened) error {
 	if p.Retriever != nil {
-		found := p.Retriever.Retrieve(ctx, rag.Question{Org: o.turn.Key.Org, Text: x.Instruction, Scope: x.RAGScope, Hints: p.hints(o.turn.Request.Mode)})
+		found := p.Retriever.Retrieve(ctx, rag.Question{Org: o.turn.Key.Org, Text: x.Instruction, Scope: x.RAGScope, Hints: hints(o.turn)})
 		if ctx.Err() != nil {
 			return context.Cause(ctx) // whoever asked has gone; nothing was found out
 		}
@@ -275,11 +275,11 @@ func (p *Pipeline) ready(ctx context.Context, x Execution, o *opened) error {
 	return nil
 }
 
-// hints are what a mode says about retrieval.
-func (p *Pipeline) hints(key agent.ModeKey) rag.Hints {
-	m, ok := p.Catalog.Get(key)
+// hints are what the mode of a turn says about retrieval.
+func hints(t *reasoner.Turn) rag.Hints {
+	m, ok := t.Catalog.Get(t.Request.Mode)
 	if !ok {
-		m = p.Catalog.Default()
+		m = t.Catalog.Default()
 	}
 	return rag.Hints{Prefer: m.RAG.Prefer, Exclude: m.RAG.Exclude}
 }

@@ -84,6 +84,7 @@ type answer struct {
 	PrimaryOutputText string
 	ModeChange        *agent.ModeSwitch
 	UserWarnings      []string
+	Sources           []agent.Source
 	ToolCalls         []agent.ToolCall
 }
 

@@ -15,6 +15,9 @@ import (
 	"github.com/aptixhq/aptix/internal/llm/llmtest"
 	"github.com/aptixhq/aptix/internal/mode"
 	"github.com/aptixhq/aptix/internal/pipeline"
+	"github.com/aptixhq/aptix/internal/rag"
+	"github.com/aptixhq/aptix/internal/rag/embedding"
+	"github.com/aptixhq/aptix/internal/rag/sqliteindex"
 	"github.com/aptixhq/aptix/internal/reasoner"
 	"github.com/aptixhq/aptix/internal/session"
 	"github.com/aptixhq/aptix/internal/store/postgres"
@@ -48,6 +51,7 @@ type rig struct {
 	now      func() time.Time
 	// retention is that of sessions; 0 keeps them.
 	retention time.Duration
+	documents *sqliteindex.Store // nil when nothing is indexed
 
 	store    storetest.Store
 	sessions *session.Manager
@@ -107,9 +111,15 @@ func (r *rig) start() {
 	r.hub = events.NewHub()
 	loop, err := reasoner.New(reasoner.Config{Model: model, Sessions: r.store, Registry: registry, Log: r.log, Limits: r.limits})
 	fail(err)
+	var retriever pipeline.Retriever
+	if r.documents != nil {
+		retriever, err = rag.NewRetriever(rag.RetrieverConfig{Store: r.documents, Embedder: embedding.Hashing{}, Log: r.log, Deadline: time.Minute})
+		fail(err)
+	}
 	r.pipeline, err = pipeline.New(pipeline.Config{
 		Store: journal, Sessions: r.sessions, Catalog: r.catalog, Registry: registry, Contexts: contexts{r.lost},
 		Reasoner: loop, Hub: r.hub, Bus: r.bus, Log: r.log, Chain: r.chain, Limits: r.times, Retention: r.retention, Now: r.now,
+		Retriever: retriever,
 	})
 	fail(err)
 	fail(r.pipeline.Recover(r.t.Context()))

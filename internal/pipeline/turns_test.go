@@ -28,6 +28,8 @@ var update = flag.Bool("update", false, "write what happened into the scenario f
 //
 //	options           one per line: chain (the provider remembers)
 //	modes/*.yaml      a catalogue instead of the built-in one
+//	docs/*            files that are indexed for the caller's organisation
+//	theirs/*          files that are indexed for another one
 //	model.yaml        what the provider answers, call by call (llmtest.ParseScript)
 //	session.json      POST /v1/sessions
 //	N.request.json    POST /v1/agent/execute
@@ -75,11 +77,17 @@ func playScenario(t *testing.T, file string) {
 	}
 	sc := &scenario{archive: txtar.Parse(data), got: map[string]string{}}
 	var script []llmtest.Reply
-	modes := map[string][]byte{}
+	modes, docs, theirs := map[string][]byte{}, map[string][]byte{}, map[string][]byte{}
 	chain := false
 	for _, f := range sc.archive.Files {
 		if name, ok := strings.CutPrefix(f.Name, "modes/"); ok {
 			modes[name] = f.Data
+		}
+		if name, ok := strings.CutPrefix(f.Name, "docs/"); ok {
+			docs[name] = f.Data
+		}
+		if name, ok := strings.CutPrefix(f.Name, "theirs/"); ok {
+			theirs[name] = f.Data
 		}
 		switch f.Name {
 		case "model.yaml":
@@ -91,7 +99,8 @@ func playScenario(t *testing.T, file string) {
 		}
 	}
 	provider := llmtest.New(t, script...)
-	sc.rig = newRig(t, func(r *rig) { r.provider, r.chain = provider, chain }, withCatalog(modes))
+	sc.rig = newRig(t, func(r *rig) { r.provider, r.chain = provider, chain }, withCatalog(modes),
+		withDocuments(caller.Org, docs), withDocuments("umbrella", theirs))
 	for _, f := range sc.archive.Files {
 		sc.play(f.Name, f.Data)
 	}

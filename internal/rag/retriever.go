@@ -90,7 +90,7 @@ func (c Context) Sources() []agent.Source {
 
 // Retrieve finds what to show the model. Retrieval is help and no condition: when it
 // fails, or takes longer than its deadline, the turn goes on without it and the user
-// is warned (decision 87).
+// is warned (decision D87).
 func (r *Retriever) Retrieve(ctx context.Context, q Question) Context {
 	ctx, cancel := context.WithTimeout(ctx, r.deadline)
 	defer cancel()

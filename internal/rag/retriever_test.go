@@ -128,7 +128,7 @@ func TestRetrieve_PrefersWhatTheModeNames(t *testing.T) {
 	}
 }
 
-// A turn is never lost to retrieval (decision 87).
+// A turn is never lost to retrieval (decision D87).
 func TestRetrieve_FaultsBecomeWarnings(t *testing.T) {
 	prove.Rule(t, "AGN034-4.4-d")
 	broken := errors.New("broken at /secret/path")

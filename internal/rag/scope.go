@@ -1,7 +1,8 @@
-// Package rag decides which documents retrieval may show the model and writes what
-// was found into the [CONTEXT] block. In a turn it stands after the tools are frozen
-// and before the model is first asked (AGN-011, decision 10). Where documents come
-// from is not its business.
+// Package rag finds the passages of indexed documents that fit a turn's question, within
+// the scope of its request and the hints of its mode, and writes them into the [CONTEXT]
+// block. In a turn it stands after the tools are frozen and before the model is first
+// asked (AGN-011, decision 10). What keeps the indexes and makes the vectors are packages
+// below it.
 package rag
 
 import (

@@ -20,7 +20,7 @@ import (
 
 // least are the figures under which the test fails, a little under those that were
 // measured: the repository is the corpus, and it changes.
-var least = map[rag.Method]float64{rag.Lexical: 0.58, rag.Vector: 0.54, rag.Hybrid: 0.62}
+var least = map[rag.Method]float64{rag.Lexical: 0.56, rag.Vector: 0.54, rag.Hybrid: 0.65}
 
 // TestRecall indexes this repository as 'aptix index' does, with the offline embedder,
 // asks every question by each method and counts how many have the lines that answer them
