@@ -36,8 +36,8 @@ type Store struct {
 	mu   sync.Mutex // guards what follows
 	db   *sql.DB    // nil when it is not open
 	file os.FileInfo
-	// closed holds databases of files that were replaced, until Close: somebody may
-	// still read them.
+	// replaced are the databases of files that another one stands in the place of, until Close:
+	// somebody may still read them.
 	replaced []*sql.DB
 }
 
@@ -99,19 +99,14 @@ func (s *Store) writing(ctx context.Context) (*sql.DB, error) {
 	return s.reading(ctx)
 }
 
-// create makes an empty file, for the owner only, and its folder.
+// create makes an empty file, for the owner only, and its folder. The log of one that was
+// deleted is no danger to it: SQLite removes what lies beside an empty file.
 func (s *Store) create() error {
 	if _, err := os.Stat(s.path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
 		return err
-	}
-	// The log of a file that was deleted would be taken for this one's.
-	for _, suffix := range []string{"-wal", "-shm"} {
-		if err := os.Remove(s.path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
 	}
 	f, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
