@@ -43,6 +43,8 @@ type gate struct {
 	leasedStore
 	// opening is called before a turn is opened.
 	opening func(store.NewTurn)
+	// appending is called before a transition is written; its error is what comes of it.
+	appending func(store.Append) error
 
 	mu     sync.Mutex    // guards what follows
 	open   chan struct{} // closed while the gate is open
@@ -100,6 +102,11 @@ func (g *gate) refused() int {
 func (g *gate) AppendSteps(ctx context.Context, a store.Append) error {
 	if err := g.pass(ctx); err != nil {
 		return err
+	}
+	if g.appending != nil {
+		if err := g.appending(a); err != nil {
+			return err
+		}
 	}
 	err := g.leasedStore.AppendSteps(ctx, a)
 	if errors.Is(err, store.ErrFenced) {

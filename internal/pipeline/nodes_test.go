@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -142,6 +143,30 @@ func TestNodes_LateWritesAreRefused(t *testing.T) {
 	a.journal(a.turn(key))
 }
 
+// A node does not learn what became of a write. It tells of no failure and writes nothing
+// more: whoever takes the turn over finds out.
+func TestNodes_UnknownOutcomeIsNoFailure(t *testing.T) {
+	t.Parallel()
+	all := nodes(t, 2, []llmtest.Reply{{Text: "Lost."}, {Text: "Found."}}, brief)
+	a := all[0]
+	var lost atomic.Bool
+	a.gate.appending = func(w store.Append) error {
+		switch {
+		case w.State == agent.TurnCompleted && !lost.Swap(true):
+			return fmt.Errorf("commit: %w", store.ErrUnknown)
+		case lost.Load() && w.Epoch == 1:
+			t.Errorf("it writes %+v all the same", w)
+		}
+		return nil
+	}
+	key := a.submit(userTurn("s1", "t1", "Hello"))
+	for _, r := range all {
+		if turn := r.await(key); turn.State != agent.TurnCompleted || r.answer(turn).PrimaryOutputText != "Found." || turn.Epoch != 2 {
+			t.Errorf("turn %s at epoch %d: %s", turn.State, turn.Epoch, turn.Response)
+		}
+	}
+}
+
 // A turn is cancelled on a node that does not run it: durable at once, and the end for
 // everybody, its owner's readers of text that is in no journal too.
 func TestNodes_CancelledElsewhere(t *testing.T) {
@@ -157,8 +182,8 @@ func TestNodes_CancelledElsewhere(t *testing.T) {
 	if err := b.pipeline.Cancel(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
-	if turn := b.turn(key); turn.State != agent.TurnCancelled {
-		t.Errorf("the store has it as %s after its cancel", turn.State)
+	if turn := b.turn(key); turn.State != agent.TurnCancelled || turn.Epoch != 2 {
+		t.Errorf("the store has it as %s at epoch %d after its cancel", turn.State, turn.Epoch)
 	}
 	if turn := a.await(key); turn.State != agent.TurnCancelled {
 		t.Errorf("its owner has it as %s", turn.State)

@@ -54,7 +54,6 @@ func TestPostgreSQL(t *testing.T) {
 		{"Resume_TwiceUnderAReader", TestResume_TwiceUnderAReader},
 		{"StoreFails_TurnHasOneEnd", TestStoreFails_TurnHasOneEnd},
 		{"Recover_TakesTurnsUpTogether", TestRecover_TakesTurnsUpTogether},
-		{"ToolLeftBehind_HoldsUpNothing", TestToolLeftBehind_HoldsUpNothing},
 		{"ConcurrentModeSwitchesAndTurns", TestConcurrentModeSwitchesAndTurns},
 		{"ModeChange_AfterTheUsersOwn", TestModeChange_AfterTheUsersOwn},
 		{"Gather_TextWaitsBehindAHeldStep", TestGather_TextWaitsBehindAHeldStep},
