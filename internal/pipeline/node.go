@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
@@ -39,12 +38,9 @@ type node struct {
 
 	doubted chan agent.TurnKey // turns that run here, of which another node has said something
 
-	started time.Time
-	// away tells that the store has failed and was not seen to be back.
-	away atomic.Bool
-	// These are in nanoseconds since started: when all leases were last renewed, and when
-	// the store was last away.
-	renewed, wasAway atomic.Int64
+	// seen is when takeOver last found the store there, back when it was there again after
+	// a gap. Nobody else uses them.
+	seen, back time.Time
 }
 
 const (
@@ -67,21 +63,7 @@ var errLost = errors.New("another node runs the turn")
 // newNode returns this process as a node with a name of its own.
 func newNode(s store.Leasing, lease time.Duration) *node {
 	return &node{Leasing: s, owner: "n_" + strings.ToLower(rand.Text()), lease: lease,
-		started: time.Now(), doubted: make(chan agent.TurnKey, maxDoubts)}
-}
-
-// since returns how long ago that was.
-func (n *node) since(when *atomic.Int64) time.Duration {
-	return time.Since(n.started) - time.Duration(when.Load())
-}
-
-// notes remembers that the store has failed.
-func (n *node) notes(err error) error {
-	if err != nil {
-		n.away.Store(true)
-		n.wasAway.Store(int64(time.Since(n.started)))
-	}
-	return err
+		seen: time.Now(), doubted: make(chan agent.TurnKey, maxDoubts)}
 }
 
 // claim is what a claim of this node is written with; of a process that is alone it is
@@ -140,13 +122,13 @@ func (p *Pipeline) keepLeases(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			err = p.renewAll(ctx)
+			err = p.renew(ctx, p.claims())
 		case key := <-p.node.doubted:
 			if r := p.runningTurn(key); r != nil {
 				err = p.renew(ctx, []store.Claim{r.claim})
 			}
 		}
-		if p.node.notes(err) != nil && ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil {
 			p.Log.Error("renew leases", "error", err)
 		}
 	}
@@ -161,16 +143,6 @@ func (p *Pipeline) claims() []store.Claim {
 		claims = append(claims, r.claim)
 	}
 	return claims
-}
-
-// renewAll renews the leases of all turns that run here.
-func (p *Pipeline) renewAll(ctx context.Context) error {
-	begun := time.Since(p.node.started)
-	if err := p.renew(ctx, p.claims()); err != nil {
-		return err
-	}
-	p.node.renewed.Store(int64(begun))
-	return nil
 }
 
 // renew renews leases, and lets go of the turns that are not this node's any more.
@@ -219,27 +191,35 @@ func (p *Pipeline) release(ctx context.Context, c store.Claim) {
 	p.tell(c.Key)
 }
 
+// takeOvers looks from time to time for turns that nobody runs, until ctx ends.
+func (p *Pipeline) takeOvers(ctx context.Context) {
+	tick := time.NewTicker(min(takeoverEvery, p.node.lease/6, p.Limits.SweepEvery))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if err := p.takeOver(ctx); err != nil && ctx.Err() == nil {
+				p.Log.Error("take turns over", "error", err)
+			}
+		}
+	}
+}
+
 // takeOver takes up turns that should run and that nobody runs, those of a node that
 // died or drained above all, a bounded number at a time.
 func (p *Pipeline) takeOver(ctx context.Context) error {
 	if room := p.Store.Room(); room != nil {
 		return nil // their ends could not be written, and each new beginning would ask the model again
 	}
-	if mayTake, err := p.mayTake(ctx); !mayTake {
-		return err
-	}
 	for !p.isDraining() {
-		// After a pause of this process its leases may have run out, and nobody may have
-		// noticed. Then its turns are still its own.
-		if p.node.since(&p.node.renewed) > p.node.lease/2 {
-			if err := p.node.notes(p.renewAll(ctx)); err != nil {
-				return err
-			}
-		}
-		claims, err := p.claimLeft(ctx)
-		if p.node.notes(err) != nil {
+		begun := time.Now()
+		claims, err := p.claimLeft(ctx, begun)
+		if err != nil {
 			return err
 		}
+		p.node.seen = begun
 		each(claims, func(c store.Claim) {
 			p.Log.Info("turn taken over", "turn", c.Key.String(), "epoch", c.Epoch)
 			if err := p.resumeClaimed(ctx, c); err != nil {
@@ -253,33 +233,22 @@ func (p *Pipeline) takeOver(ctx context.Context) error {
 	return nil
 }
 
-// mayTake reports whether a lease that has run out says anything. After an outage of the
-// store all have, and their owners live: they get the time to renew them.
-func (p *Pipeline) mayTake(ctx context.Context) (bool, error) {
-	if p.node.away.Load() {
-		// It must not be a takeover that finds the store back.
-		ctx, cancel := p.briefly(ctx)
-		defer cancel()
-		if _, err := p.Store.IdleQueues(ctx); err != nil {
-			return false, p.node.notes(err)
-		}
-		p.node.wasAway.Store(int64(time.Since(p.node.started)))
-		p.node.away.Store(false)
-	}
-	return p.node.wasAway.Load() == 0 || p.node.since(&p.node.wasAway) > p.node.lease/2, nil
-}
-
-// briefly bounds a call that must find the store there: one that waits until it is back
-// knows nothing of the time in between.
-func (p *Pipeline) briefly(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, min(p.node.lease/3, 2*time.Second))
-}
-
-// claimLeft claims turns that nobody runs.
-func (p *Pipeline) claimLeft(ctx context.Context) ([]store.Claim, error) {
-	ctx, cancel := p.briefly(ctx)
+// claimLeft claims turns that nobody runs. When the store was away for a while, or this
+// process stood still, all leases have run out, and their owners live: they get the time to
+// renew them, this node too. Nor does it wait for a store that does not answer: what it
+// would find when that is back says nothing.
+func (p *Pipeline) claimLeft(ctx context.Context, now time.Time) ([]store.Claim, error) {
+	n := p.node
+	ctx, cancel := context.WithTimeout(ctx, min(n.lease/6, 2*time.Second))
 	defer cancel()
-	return p.node.Takeover(ctx, p.node.owner, p.node.lease, atOnce)
+	if now.Sub(n.seen) > n.lease/3 {
+		n.back = now
+	}
+	if now.Sub(n.back) < n.lease/2 {
+		_, err := p.Store.IdleQueues(ctx) // whether it is there
+		return nil, err
+	}
+	return n.Takeover(ctx, n.owner, n.lease, atOnce)
 }
 
 // resumeClaimed resumes a turn that this node has taken over. It may have been its own

@@ -389,14 +389,14 @@ func TestNodes_ErasedElsewhere(t *testing.T) {
 func TestNodes_PauseOfEverybody(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
-	all := nodes(t, 1, []llmtest.Reply{{Text: "Once.", Block: release}}, func(r *rig) { r.times.Lease = 300 * time.Millisecond })
+	all := nodes(t, 1, []llmtest.Reply{{Text: "Once.", Block: release}}, brief)
 	a := all[0]
 	key := a.submit(userTurn("s1", "t1", "Hello"))
 	a.asked(1)
 	a.gate.shut()
-	wait(time.Second) // the lease's time is the database's
+	wait(a.times.Lease + time.Second) // the lease's time is the database's
 	a.gate.reopen()
-	wait(2 * time.Second) // in which the node looks for what nobody runs
+	wait(a.times.Lease) // in which the node looks for what nobody runs
 	close(release)
 	turn := a.await(key)
 	if got := a.answer(turn).PrimaryOutputText; got != "Once." || turn.Epoch != 1 {

@@ -32,46 +32,41 @@ func (p *Pipeline) Recover(ctx context.Context) error {
 		p.leasing.Go(func() { p.keepLeases(leasing) })
 	}
 	p.mu.Unlock()
+	if p.node != nil {
+		if err := p.takeOver(ctx); err != nil {
+			return fmt.Errorf("take over the turns that nobody runs: %w", err)
+		}
+		p.work.Go(func() { p.takeOvers(sweeping) })
+		p.work.Go(func() { p.watch(sweeping) })
+	}
 	if err := p.sweep(ctx); err != nil {
 		return fmt.Errorf("recover unfinished turns: %w", err)
 	}
 	p.work.Go(func() { p.sweepOften(sweeping) })
-	if p.node != nil {
-		p.work.Go(func() { p.watch(sweeping) })
-	}
 	return nil
 }
 
-// sweepOften sweeps until ctx ends, and looks more often for turns that other nodes have
-// left.
+// sweepOften sweeps until ctx ends.
 func (p *Pipeline) sweepOften(ctx context.Context) {
-	sweep := time.NewTicker(p.Limits.SweepEvery)
-	defer sweep.Stop()
-	var left <-chan time.Time
-	if p.node != nil {
-		takeover := time.NewTicker(min(takeoverEvery, p.Limits.SweepEvery))
-		defer takeover.Stop()
-		left = takeover.C
-	}
+	tick := time.NewTicker(p.Limits.SweepEvery)
+	defer tick.Stop()
 	for {
-		var err error
 		select {
 		case <-ctx.Done():
 			return
-		case <-left:
-			err = p.takeOver(ctx)
-		case <-sweep.C:
-			err = p.sweep(ctx)
-		}
-		if err != nil && ctx.Err() == nil {
-			p.Log.Error("sweep", "error", err)
+		case <-tick.C:
+			if err := p.sweep(ctx); err != nil && ctx.Err() == nil {
+				p.Log.Error("sweep", "error", err)
+			}
 		}
 	}
 }
 
 func (p *Pipeline) sweep(ctx context.Context) error {
-	if err := p.takeUp(ctx); err != nil {
-		return err
+	if p.node == nil {
+		if err := p.takeUp(ctx); err != nil {
+			return err
+		}
 	}
 	idle, err := p.Store.IdleQueues(ctx)
 	if err != nil {
@@ -94,11 +89,9 @@ func (p *Pipeline) sweep(ctx context.Context) error {
 	return p.retain(ctx)
 }
 
-// takeUp takes up the turns that nobody runs: this process alone, all that are unfinished.
+// takeUp takes up all unfinished turns that do not run here. It is for a process that is
+// alone; see takeOver.
 func (p *Pipeline) takeUp(ctx context.Context) error {
-	if p.node != nil {
-		return p.takeOver(ctx)
-	}
 	p.moves.all() // a session that is erased takes its queue along without a word
 	unfinished, err := p.Store.Unfinished(ctx)
 	if err != nil {
