@@ -56,7 +56,7 @@ func goldenRequests(ctx context.Context, dir string) (_ goldens, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, p.store.Close()) }()
+	defer func() { err = errors.Join(err, p.close()) }()
 	tools, err := chatTools(data)
 	if err != nil {
 		return nil, err

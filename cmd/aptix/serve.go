@@ -101,7 +101,7 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.documents.Close(), p.store.Close()) }()
+	defer func() { err = errors.Join(err, p.close()) }()
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -153,6 +153,8 @@ type parts struct {
 	turns     *pipeline.Pipeline
 	server    *server.Server
 }
+
+func (p *parts) close() error { return errors.Join(p.documents.Close(), p.store.Close()) }
 
 // build puts the server together, from the ground up.
 func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, err error) {
