@@ -45,6 +45,9 @@ type Lane struct {
 	// OmitToolChoice for those that would not heed it.
 	OmitStore      bool
 	OmitToolChoice bool
+	// OmitImages is for endpoints that show the model none: the text of a tool's result
+	// then stands for its images.
+	OmitImages bool
 	// EncryptedReasoning is for models that hand their reasoning out, to be given
 	// back with the transcript; without effect when Chain (decision 29).
 	EncryptedReasoning bool
@@ -145,7 +148,7 @@ type part struct {
 type functionOutput struct {
 	Type   string `json:"type"`
 	CallID string `json:"call_id"`
-	Output string `json:"output"`
+	Output any    `json:"output"` // a string, or parts
 }
 
 // encryptedReasoning makes the provider hand out its reasoning in a form that it can
@@ -251,7 +254,7 @@ func items(c prompt.Canonical, l Lane) []json.RawMessage {
 		}
 	}
 	for _, r := range l.ToolOutputs {
-		out = append(out, encode(functionOutput{Type: itemFunctionOutput, CallID: string(r.CallID), Output: output(r)}))
+		out = append(out, encode(functionOutput{Type: itemFunctionOutput, CallID: string(r.CallID), Output: outputOf(r, l.OmitImages)}))
 	}
 	return append(out, user...)
 }
@@ -296,6 +299,19 @@ func texts(m prompt.Message, l Lane) []part {
 		out = append(out, part{Type: "input_text", Text: &c.Text})
 	}
 	return out
+}
+
+// outputOf is what the model gets as the result of a call: text, and behind it the images.
+func outputOf(r agent.ToolResult, omitImages bool) any {
+	text := output(r)
+	if len(r.Images) == 0 || omitImages {
+		return text
+	}
+	parts := []part{{Type: "input_text", Text: &text}}
+	for _, i := range r.Images {
+		parts = append(parts, part{Type: "input_image", Detail: "auto", ImageURL: dataURL(i.MimeType, i.DataBase64)})
+	}
+	return parts
 }
 
 // output is what the model reads as the result of a call: the tool's own text, or an

@@ -195,7 +195,8 @@ type opened struct {
 
 // accepted is what the journal says of the opening.
 func (o opened) accepted(x Execution) *agent.Accepted {
-	return &agent.Accepted{Warnings: o.warnings, Instructions: o.turn.Instructions, Catalog: o.turn.Catalog.Hash(), Door: x.Door}
+	return &agent.Accepted{Warnings: o.warnings, Instructions: o.turn.Instructions, ServerTools: o.turn.Tools.ServerNames(),
+		Catalog: o.turn.Catalog.Hash(), Door: x.Door}
 }
 
 // open does everything that precedes the first model call, in the order of
@@ -437,7 +438,7 @@ func (p *Pipeline) restored(ctx context.Context, by agent.Caller, s agent.Sessio
 			break
 		}
 	}
-	rt, err := p.turn(ctx, by, s, t, tool.ParseSet(t.Tools, p.Registry), p.began(ctx, t.Key, began))
+	rt, err := p.turn(ctx, by, s, t, tool.ParseSet(t.Tools, began.ServerTools, p.Registry), p.began(ctx, t.Key, began))
 	if err != nil {
 		return nil, err
 	}

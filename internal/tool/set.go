@@ -30,26 +30,28 @@ type Set struct {
 }
 
 // Merge returns the tools of a turn (AGN-011 §4.3): those that the client registered,
-// then the server tools named, which are those of the mode, and always
-// agent_change_mode. The same inputs give the same bytes.
+// then the server tools that the entries of the mode stand for, and always
+// agent_change_mode. The same inputs, and the same tools withdrawn, give the same bytes.
 //
 // Whatever the client's tools are, Merge goes on: what cannot be used is left out
 // with a warning (decision 18). A server tool never takes the place of a client's
 // tool (decision 5), except that nothing takes the place of agent_change_mode
 // (decision 32).
-func Merge(clientTools json.RawMessage, names []string, r *Registry) Set {
+func Merge(clientTools json.RawMessage, entries []string, r *Registry) Set {
 	var s Set
 	tools := s.addClient(clientTools)
+	names := r.expand(entries, s.warnf)
 	if !slices.Contains(names, ChangeMode) {
-		names = append(slices.Clone(names), ChangeMode)
+		names = append(names, ChangeMode)
 	}
-	for i, name := range names {
+	for _, name := range names {
 		d, ok := r.definition(name)
+		why := r.Withdrawn(name)
 		switch {
-		case slices.Contains(names[:i], name):
-			s.warnf("the mode lists tool %q twice", name)
 		case !ok:
 			s.warnf("the mode lists tool %q, which this server does not have", name)
+		case why != "":
+			s.warnf("tool %q is withdrawn: %s", name, why)
 		case s.IsClient(name):
 			s.warnf("server tool %q was left out: a client tool has the same name", name)
 		default:
@@ -85,10 +87,13 @@ func (s *Set) addClient(raw json.RawMessage) []json.RawMessage {
 	return tools
 }
 
-// ParseSet rebuilds a turn's set from the JSON that Merge gave. The array is taken
-// as it is; what belongs to the server is told by name and schema, so that a client's
-// tool stays the client's even when the server has since learnt one of that name.
-func ParseSet(merged json.RawMessage, r *Registry) Set {
+// ParseSet rebuilds a turn's set from the JSON that Merge gave and the names of the
+// server tools in it. The array is taken as it is. A server tool that the registry has
+// lost since is nobody's: no call of it goes to the client. Journals of before the names
+// were kept have none: what belongs to the server is then told by name and schema, so
+// that a client's tool stays the client's even when the server has since learnt one of
+// that name.
+func ParseSet(merged json.RawMessage, server []string, r *Registry) Set {
 	s := Set{JSON: merged}
 	entries, err := entries(merged)
 	if err != nil {
@@ -98,15 +103,29 @@ func ParseSet(merged json.RawMessage, r *Registry) Set {
 	}
 	for _, e := range entries {
 		s.Schemas = append(s.Schemas, e.raw)
-		d, ok := r.definition(e.name)
-		if ok && (e.name == ChangeMode || same(e.parameters, d.Parameters)) {
+		d, known := r.definition(e.name)
+		mine := slices.Contains(server, e.name)
+		if len(server) == 0 {
+			mine = known && (e.name == ChangeMode || same(e.parameters, d.Parameters))
+		}
+		switch {
+		case mine && known:
 			s.Server = append(s.Server, d)
-		} else if e.name != "" {
+		case !mine && e.name != "":
 			s.client = append(s.client, e.name)
 		}
 	}
 	s.usage = usage(s.Server)
 	return s
+}
+
+// ServerNames returns the names of the server tools in the set.
+func (s Set) ServerNames() []string {
+	names := make([]string, 0, len(s.Server))
+	for _, d := range s.Server {
+		names = append(names, d.Name)
+	}
+	return names
 }
 
 // IsServer reports whether the tool with this name is in the set and runs here.
