@@ -62,6 +62,9 @@ type ServerTool struct {
 	Parameters json.RawMessage `json:"parameters,omitempty"`
 	// Idempotent tells that a call may run again after a crash of the server.
 	Idempotent bool `json:"idempotent"`
+	// Withdrawn tells why the tool is not offered to models for the time being; empty when
+	// it is.
+	Withdrawn string `json:"withdrawn,omitempty"`
 }
 
 // Modes returns the catalogue, the default mode first.

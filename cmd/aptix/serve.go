@@ -22,14 +22,13 @@ import (
 	"github.com/aptixhq/aptix/internal/events"
 	"github.com/aptixhq/aptix/internal/llm"
 	"github.com/aptixhq/aptix/internal/llm/demo"
+	"github.com/aptixhq/aptix/internal/mcp"
 	"github.com/aptixhq/aptix/internal/mode"
 	"github.com/aptixhq/aptix/internal/pipeline"
 	"github.com/aptixhq/aptix/internal/reasoner"
 	"github.com/aptixhq/aptix/internal/responsesapi"
 	"github.com/aptixhq/aptix/internal/server"
 	"github.com/aptixhq/aptix/internal/session"
-	"github.com/aptixhq/aptix/internal/tool"
-	"github.com/aptixhq/aptix/internal/tool/builtin"
 )
 
 // drainTime is how long running turns may take to finish when the server stops. The
@@ -104,6 +103,7 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
+	defer p.mcp.Close()
 	collecting, stopCollecting := context.WithCancel(ctx)
 	var collector sync.WaitGroup
 	collector.Go(func() { tuneCollector(collecting) })
@@ -146,6 +146,7 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 // parts is a server that is built and not yet started.
 type parts struct {
 	store    journal
+	mcp      *mcp.Servers
 	modes    *liveModes
 	sessions *session.Manager
 	turns    *pipeline.Pipeline
@@ -154,16 +155,21 @@ type parts struct {
 
 // build puts the server together, from the ground up.
 func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, err error) {
-	modes, err := openModes(cfg.Modes, log)
+	servers, err := mcpServers(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	modes, err := openModes(cfg, log)
 	if err != nil {
 		return nil, err
 	}
 	catalog := modes.live
 	sessions := &lateSessions{}
-	registry, err := serverTools(sessions, catalog, log)
+	registry, err := newRegistry(cfg, sessions, catalog, servers, log)
 	if err != nil {
 		return nil, err
 	}
+	servers.ReportTo(registry)
 	store, err := openStore(ctx, cfg, log)
 	if err != nil {
 		return nil, err
@@ -211,7 +217,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 	if err != nil {
 		return nil, err
 	}
-	return &parts{store: store, modes: modes, sessions: manager, turns: turns, server: edge}, nil
+	return &parts{store: store, mcp: servers, modes: modes, sessions: manager, turns: turns, server: edge}, nil
 }
 
 // model returns the way to the model, with its patience.
@@ -237,19 +243,6 @@ func modelClient(cfg config.Config) *llm.Client {
 // lateSessions lets agent_change_mode be built before the session manager, which needs
 // the registry that the tool stands in.
 type lateSessions struct{ *session.Manager }
-
-// serverTools returns the registry of the tools that the server runs.
-func serverTools(sessions builtin.SessionManager, catalog builtin.Catalog, log *slog.Logger) (*tool.Registry, error) {
-	change, err := builtin.NewChangeMode(sessions, log)
-	if err != nil {
-		return nil, err
-	}
-	list, err := builtin.NewListModes(catalog, log)
-	if err != nil {
-		return nil, err
-	}
-	return tool.NewRegistry(append([]tool.Tool{change, list}, testTools()...)...)
-}
 
 // stop ends the server in order: no new turns, running turns finish or are left to the
 // next start, readers get their last events, connections close.

@@ -67,6 +67,9 @@ type Config struct {
 	OpenAI     OpenAI     `koanf:"openai"`
 	Limits     Limits     `koanf:"limits"`
 	Retention  Retention  `koanf:"retention"`
+	MCP        MCP        `koanf:"mcp"`
+	// ToolGroups are tools, by name or by pattern, that modes list as group:name.
+	ToolGroups map[string][]string `koanf:"toolGroups"`
 	// AgentContexts say which models and boot prompts sessions may choose from; one
 	// named "default" when there are none.
 	AgentContexts []AgentContext `koanf:"agentContexts"`
@@ -206,6 +209,9 @@ func (c *Config) derive() {
 		c.sources["model"] = Source{Kind: FromDefault, Why: "of provider " + string(c.Provider)}
 	}
 	c.deriveEndpoint()
+	if len(c.ToolGroups) > 0 {
+		c.sources["toolGroups"] = Source{Kind: FromFile, Name: c.File} // no other layer has any
+	}
 	if len(c.AgentContexts) == 0 {
 		c.AgentContexts = []AgentContext{{
 			ID: "default", Name: "Aptix", Description: "The built-in context.",
