@@ -22,6 +22,8 @@ type Mode struct {
 	Instructions        []string `json:"instructions"`
 	// Tools are the server tools that the mode brings.
 	Tools []string `json:"tools"`
+	// ToolChoice is empty or allowed_tools.
+	ToolChoice string `json:"toolChoice,omitempty"`
 	// ClientTools narrows the client's own tools while a session is in the mode; nil
 	// leaves all of them.
 	ClientTools       *ModeClientTools `json:"clientTools,omitempty"`

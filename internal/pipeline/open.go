@@ -310,8 +310,12 @@ func (p *Pipeline) turn(ctx context.Context, by agent.Caller, s agent.Session, t
 			return nil, err
 		}
 	}
+	var attached []json.RawMessage
+	if shared, ok := catalog.Shared(t.Mode); ok && c.AllowedTools && !c.OmitToolChoice {
+		attached, _ = tools.Among(shared, p.Registry)
+	}
 	return &reasoner.Turn{
-		Key: t.Key, Caller: by,
+		Key: t.Key, Caller: by, Attached: attached,
 		Request: prompt.Request{
 			Mode: t.Mode, SystemPrompt: s.SystemPrompt, ResponseContinuationID: s.LastResponseID, ToolsJSON: string(tools.JSON),
 		},

@@ -30,6 +30,9 @@ func (r *Reasoner) request(t *Turn, s *state) Request {
 		OmitStore: t.Context.OmitStore, OmitToolChoice: t.Context.OmitToolChoice, OmitImages: t.Context.NoImages,
 		FirstCall: s.answers == 0, Room: s.room,
 	}
+	if t.Attached != nil {
+		lane.Tools, lane.AllowedTools = t.Attached, t.Tools.Names()
+	}
 	if s.answers > 0 {
 		l1.Instruction, l1.Artifacts, l1.Images = "", nil, nil
 		l1.ResponseContinuationID = s.responseID

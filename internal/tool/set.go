@@ -119,6 +119,33 @@ func ParseSet(merged json.RawMessage, server []string, r *Registry) Set {
 	return s
 }
 
+// Names returns the names of all tools in the set.
+func (s Set) Names() []string { return append(slices.Clone(s.client), s.ServerNames()...) }
+
+// Among returns the schemas of a wider list that holds the set: the client's tools and the
+// server tools that the entries stand for. It is the same for all sets with these client
+// tools within it. When something of the set is not in it, ok is false.
+func (s Set) Among(entries []string, r *Registry) (schemas []json.RawMessage, ok bool) {
+	var own []json.RawMessage
+	for _, raw := range s.Schemas {
+		if !s.isServerSchema(raw) {
+			own = append(own, raw)
+		}
+	}
+	wide := Merge(array(own), entries, r)
+	for _, d := range s.Server {
+		if !wide.IsServer(d.Name) {
+			return nil, false
+		}
+	}
+	return wide.Schemas, true
+}
+
+func (s Set) isServerSchema(raw json.RawMessage) bool {
+	var f function
+	return jsonv2.Unmarshal(raw, &f) == nil && s.IsServer(f.Name)
+}
+
 // ServerNames returns the names of the server tools in the set.
 func (s Set) ServerNames() []string {
 	names := make([]string, 0, len(s.Server))
