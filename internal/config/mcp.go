@@ -43,7 +43,8 @@ type MCPHeader struct {
 	Env    string `koanf:"env"`
 	File   string `koanf:"file"`
 
-	value Secret
+	// Value is what was found there.
+	Value Secret `koanf:"-"`
 }
 
 // MCPTools says which tools of a server may be used, by name or by pattern.
@@ -60,7 +61,7 @@ func (c Config) MCPServers() []mcp.ServerConfig {
 	for _, s := range c.MCP.Servers {
 		headers := map[string]string{}
 		for _, h := range s.Headers {
-			headers[h.Name] = h.Prefix + h.value.Reveal()
+			headers[h.Name] = h.Prefix + h.Value.Reveal()
 		}
 		out = append(out, mcp.ServerConfig{
 			Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: headers,
@@ -96,15 +97,15 @@ func (h *MCPHeader) read(env environment) error {
 	case (h.Env == "") == (h.File == ""):
 		return fmt.Errorf("want env or file, which say where the value is")
 	case h.Env != "":
-		h.value = Secret(env.get(h.Env))
+		h.Value = Secret(env.get(h.Env))
 	default:
 		b, err := readBounded(h.File)
 		if err != nil {
 			return err
 		}
-		h.value = Secret(strings.TrimRight(string(b), "\r\n"))
+		h.Value = Secret(strings.TrimRight(string(b), "\r\n"))
 	}
-	switch v := h.value.Reveal(); {
+	switch v := h.Value.Reveal(); {
 	case v == "":
 		return fmt.Errorf("there is no value in %s%s", h.Env, h.File)
 	case strings.ContainsAny(v, "\r\n"):
