@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/aptixhq/aptix/internal/prove"
 	"github.com/aptixhq/aptix/internal/tool"
 )
 
@@ -110,7 +109,6 @@ func TestParseSet_AServerToolThatIsGoneIsNotTheClients(t *testing.T) {
 }
 
 func TestReserve_KeepsAPrefixForTheServer(t *testing.T) {
-	prove.Rule(t, "TUL007-3.1-d")
 	r := registry(t, tool.ChangeMode)
 	r.Reserve("my-files__")
 	for name, want := range map[string]bool{"my-files__x": true, "My_Files__x": true, "my-files": false, "x__my-files__x": false} {

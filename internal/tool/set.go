@@ -26,6 +26,7 @@ type Set struct {
 	Warnings []string
 
 	client []string // names of the client's tools
+	server []string // names of the server's
 	usage  string
 }
 
@@ -55,12 +56,16 @@ func Merge(clientTools json.RawMessage, entries []string, r *Registry) Set {
 		case s.IsClient(name):
 			s.warnf("server tool %q was left out: a client tool has the same name", name)
 		default:
-			s.Server = append(s.Server, d)
+			s.addServer(d)
 			tools = append(tools, Schema(d))
 		}
 	}
 	s.Schemas, s.JSON, s.usage = tools, array(tools), usage(s.Server)
 	return s
+}
+
+func (s *Set) addServer(d Definition) {
+	s.Server, s.server = append(s.Server, d), append(s.server, d.Name)
 }
 
 // addClient takes over the client's tools that can be used.
@@ -110,7 +115,7 @@ func ParseSet(merged json.RawMessage, server []string, r *Registry) Set {
 		}
 		switch {
 		case mine && known:
-			s.Server = append(s.Server, d)
+			s.addServer(d)
 		case !mine && e.name != "":
 			s.client = append(s.client, e.name)
 		}
@@ -146,14 +151,8 @@ func (s Set) isServerSchema(raw json.RawMessage) bool {
 	return jsonv2.Unmarshal(raw, &f) == nil && s.IsServer(f.Name)
 }
 
-// ServerNames returns the names of the server tools in the set.
-func (s Set) ServerNames() []string {
-	names := make([]string, 0, len(s.Server))
-	for _, d := range s.Server {
-		names = append(names, d.Name)
-	}
-	return names
-}
+// ServerNames returns the names of the server tools in the set; for reading only.
+func (s Set) ServerNames() []string { return s.server }
 
 // IsServer reports whether the tool with this name is in the set and runs here.
 func (s Set) IsServer(name string) bool {
