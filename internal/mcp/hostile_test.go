@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,21 +52,22 @@ func frugal(t *testing.T) func() {
 
 func TestHostileServers_OverStdio(t *testing.T) {
 	for _, tt := range []struct {
-		kind mcptest.Kind
-		want string
+		kind   mcptest.Kind
+		within time.Duration // long, but where it is waited for
+		want   string
 	}{
-		{mcptest.Silent, "no session with the server"},
-		{mcptest.Deaf, "no session with the server"},
-		{mcptest.Junk, "no session with the server"},
-		{mcptest.Flood, "no session with the server"},
-		{mcptest.Mute, "read the list of tools"},
-		{mcptest.Endless, "does not end"},
-		{mcptest.Many, "more than 256 tools"},
+		{mcptest.Silent, time.Second, "no session with the server"},
+		{mcptest.Deaf, time.Second, "no session with the server"},
+		{mcptest.Junk, time.Minute, "no session with the server"},
+		{mcptest.Flood, time.Minute, "no session with the server"},
+		{mcptest.Mute, 3 * time.Second, "read the list of tools"},
+		{mcptest.Endless, time.Minute, "does not end"},
+		{mcptest.Many, time.Minute, "more than 256 tools"},
 	} {
 		t.Run(string(tt.kind), func(t *testing.T) {
 			defer frugal(t)()
 			c := mcptest.Command(t, "test", tt.kind)
-			c.StartTimeout = 2 * time.Second
+			c.StartTimeout = tt.within
 			if _, err := mcp.Declared(t.Context(), c, discard); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
@@ -90,10 +92,11 @@ func hostile(t *testing.T, answer http.HandlerFunc) mcp.ServerConfig {
 		good.ServeHTTP(w, r)
 	}))
 	t.Cleanup(s.Close)
-	return mcp.ServerConfig{Name: "test", URL: s.URL, Timeout: 2 * time.Second, MaxBytes: 1 << 20}
+	return mcp.ServerConfig{Name: "test", URL: s.URL, Timeout: 30 * time.Second, MaxBytes: 1 << 18}
 }
 
 func TestHostileServers_OverHTTP(t *testing.T) {
+	var written atomic.Int64
 	endless := func(kind, part string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", kind)
@@ -101,6 +104,7 @@ func TestHostileServers_OverHTTP(t *testing.T) {
 				if _, err := io.WriteString(w, part); err != nil {
 					return
 				}
+				written.Add(int64(len(part)))
 			}
 		}
 	}
@@ -141,9 +145,18 @@ func TestHostileServers_OverHTTP(t *testing.T) {
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			defer frugal(t)()
-			r := newRig(t, hostile(t, tt.answer))
+			c := hostile(t, tt.answer)
+			if tt.what == "no answer" {
+				c.Timeout = time.Second
+			}
+			r := newRig(t, c)
+			written.Store(0)
 			if _, err := r.call("test__echo", `{"text":"x"}`); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
+			}
+			// What the connection holds comes on top of what is read.
+			if n := written.Load() >> 20; n > 64 {
+				t.Errorf("the server got rid of %d MiB", n)
 			}
 		})
 	}

@@ -3,7 +3,6 @@ package mcp_test
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http/httptest"
 	"os"
@@ -21,6 +20,7 @@ import (
 
 func TestMain(m *testing.M) {
 	mcptest.Main()
+	parent()
 	goleak.VerifyTestMain(m)
 }
 
@@ -150,8 +150,8 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// runs reports whether a process is there.
+// runs reports whether a process is there and has not ended.
 func runs(pid string) bool {
-	_, err := os.Stat(fmt.Sprintf("/proc/%s/stat", pid))
-	return err == nil
+	data, err := os.ReadFile("/proc/" + pid + "/stat")
+	return err == nil && !bytes.Contains(data, []byte(") Z "))
 }
