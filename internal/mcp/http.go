@@ -16,7 +16,7 @@ import (
 const (
 	// streamMessages is how many messages of the largest size a stream may have: the SDK
 	// bounds each of them, and not their number.
-	streamMessages = 8
+	streamMessages = 2
 	// maxHeaders bounds the headers of an answer.
 	maxHeaders = 64 << 10
 	// streamRetries is how often the SDK takes up a stream that broke off.
