@@ -123,5 +123,5 @@ func withExchange(ctx context.Context) (context.Context, *exchange) {
 // refused it in so many words.
 func (x *exchange) refused() bool {
 	status := x.status.Load()
-	return !x.sent.Load() || status >= 400 && status < 500 && status != http.StatusRequestTimeout
+	return !x.sent.Load() || status >= 300 && status < 500 && status != http.StatusRequestTimeout
 }

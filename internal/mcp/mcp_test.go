@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"errors"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -113,6 +114,24 @@ func TestCall_ADeadlineLeavesTheOutcomeUnknown(t *testing.T) {
 			_, err := r.call("test__slow", `{"n":1500}`)
 			if unknown := (*tool.UnknownOutcome)(nil); !errors.As(err, &unknown) {
 				t.Fatalf("got %v, want an unknown outcome", err)
+			}
+		})
+	}
+}
+
+// A server with sessions that was started anew knows none of them: nothing was done, and
+// the call is sent once more.
+func TestCall_AfterARemoteServerWasStartedAnew(t *testing.T) {
+	for what, recheck := range map[string]time.Duration{"the call finds out": 0, "the look at the list finds out": 1} {
+		t.Run(what, func(t *testing.T) {
+			remote := mcptest.Handler(mcptest.Good, false)
+			s := httptest.NewServer(remote)
+			t.Cleanup(s.Close)
+			r := newRig(t, mcp.ServerConfig{Name: "test", URL: s.URL, Recheck: recheck})
+			r.says("test__echo", `{"text":"before"}`)
+			remote.Restart()
+			if got := r.says("test__echo", `{"text":"after"}`); !strings.Contains(got, "after") {
+				t.Errorf("got %s", got)
 			}
 		})
 	}

@@ -57,6 +57,8 @@ type server struct {
 	offer    Offer
 	// withdrawn are tools, by their own names, that are not as they were approved.
 	withdrawn map[string]string
+	// unapproved is how many tools it declared that are not approved.
+	unapproved int
 }
 
 func newServer(c ServerConfig, log *slog.Logger) *server {
@@ -145,18 +147,22 @@ func answered(err error) *jsonrpc.Error {
 
 // ready returns a connection whose tools were compared with the approved ones lately.
 func (s *server) ready(ctx context.Context) (*connection, error) {
-	conn, err := s.connected(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.check(ctx, conn); err != nil {
+	for again := true; ; again = false {
+		conn, err := s.connected(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err = s.check(ctx, conn); err == nil {
+			return conn, nil
+		}
 		s.log.WarnContext(ctx, "MCP server cannot be checked", "error", err)
 		if ctx.Err() == nil {
 			s.lost(conn, err)
 		}
-		return nil, fmt.Errorf("the server %s does not say which tools it has, so none is called; call again later", s.config.Name)
+		if !again || !unsent(err) {
+			return nil, fmt.Errorf("the server %s does not say which tools it has, so none is called; call again later", s.config.Name)
+		}
 	}
-	return conn, nil
 }
 
 // check looks at the server's list when the last look is too old, or the server says that
@@ -192,9 +198,10 @@ func (s *server) compare(declared []Definition) {
 			unapproved++
 		}
 	}
-	if unapproved > 0 {
+	if unapproved != s.unapproved && unapproved > 0 {
 		s.log.Warn("MCP server declares tools that are not approved; they are not offered", "tools", unapproved, "approve", "aptix mcp approve "+s.config.Name)
 	}
+	s.unapproved = unapproved
 	for name, t := range s.tools {
 		why := ""
 		switch d := find(declared, name); {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"sync"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -73,12 +74,47 @@ func Command(t testing.TB, name string, kind Kind) mcp.ServerConfig {
 	return mcp.ServerConfig{Name: name, Command: self, Args: []string{argument, string(kind)}}
 }
 
+// Remote is a server behind HTTP.
+type Remote struct {
+	kind      Kind
+	stateless bool
+
+	mu      sync.Mutex // guards what follows
+	server  *sdk.Server
+	handler http.Handler
+}
+
 // Handler serves a kind over HTTP: statelessly, as the newer generation of the protocol
 // has it, or with sessions, as the older one does.
-func Handler(kind Kind, stateless bool) http.Handler {
-	server := New(kind)
-	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server },
-		&sdk.StreamableHTTPOptions{Stateless: stateless, JSONResponse: stateless})
+func Handler(kind Kind, stateless bool) *Remote {
+	r := &Remote{kind: kind, stateless: stateless}
+	r.Restart()
+	return r
+}
+
+// Restart lets the server begin anew: it knows no sessions of before.
+func (r *Remote) Restart() {
+	server := New(r.kind)
+	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server },
+		&sdk.StreamableHTTPOptions{Stateless: r.stateless, JSONResponse: r.stateless})
+	r.mu.Lock()
+	before := r.server
+	r.server, r.handler = server, handler
+	r.mu.Unlock()
+	if before == nil {
+		return
+	}
+	for session := range before.Sessions() {
+		_ = session.Close()
+	}
+}
+
+// ServeHTTP answers a request.
+func (r *Remote) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	r.mu.Lock()
+	handler := r.handler
+	r.mu.Unlock()
+	handler.ServeHTTP(w, req)
 }
 
 // Approve returns a lock in which everything that the servers declare is approved.
