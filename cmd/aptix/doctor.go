@@ -75,6 +75,9 @@ It exits with 1 when something would not work.`,
 			{"provider", probeTime, func(ctx context.Context) (string, error) { return checkProvider(ctx, cfg) }},
 			{"continuity", memoryTime, func(ctx context.Context) (string, error) { return checkContinuity(ctx, cfg, probe) }},
 		}
+		if err := cfg.CheckSecrets(); err != nil {
+			return err
+		}
 		lock, err := mcp.ReadLock(cfg.MCPLock())
 		if err != nil {
 			return err

@@ -80,6 +80,9 @@ it after a restart.`,
 			return err
 		}
 		servers, err := chosen(cfg.MCPServers(), names)
+		if err == nil {
+			err = cfg.CheckSecrets()
+		}
 		if err != nil {
 			return err
 		}

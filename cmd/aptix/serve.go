@@ -95,6 +95,9 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 	if err := server.CheckListen(cfg.Listen, false); err != nil {
 		return err
 	}
+	if err := cfg.CheckSecrets(); err != nil {
+		return err
+	}
 	p, err := build(ctx, cfg, log)
 	if err != nil {
 		return err

@@ -45,6 +45,8 @@ type MCPHeader struct {
 
 	// Value is what was found there.
 	Value Secret `koanf:"-"`
+	// missing says why it was not found.
+	missing string
 }
 
 // MCPTools says which tools of a server may be used, by name or by pattern.
@@ -101,15 +103,32 @@ func (h *MCPHeader) read(env environment) error {
 	default:
 		b, err := readBounded(h.File)
 		if err != nil {
-			return err
+			h.missing = err.Error()
 		}
 		h.Value = Secret(strings.TrimRight(string(b), "\r\n"))
 	}
 	switch v := h.Value.Reveal(); {
-	case v == "":
-		return fmt.Errorf("there is no value in %s%s", h.Env, h.File)
+	case v == "" && h.missing == "":
+		h.missing = fmt.Sprintf("there is no value in %s%s", h.Env, h.File)
 	case strings.ContainsAny(v, "\r\n"):
-		return fmt.Errorf("the value in %s%s holds a line break", h.Env, h.File)
+		h.missing, h.Value = fmt.Sprintf("the value in %s%s holds a line break", h.Env, h.File), ""
+	}
+	return nil
+}
+
+// CheckSecrets returns which values that the servers need are not there. Only who speaks to
+// the servers needs them: modes can be checked without.
+func (c Config) CheckSecrets() error {
+	var p Problems
+	for i, s := range c.MCP.Servers {
+		for j, h := range s.Headers {
+			if h.missing != "" {
+				p = append(p, fmt.Sprintf("mcp.servers[%d].headers[%d]: %s", i, j, h.missing))
+			}
+		}
+	}
+	if len(p) > 0 {
+		return p
 	}
 	return nil
 }

@@ -69,7 +69,11 @@ func TestMCP_Problems(t *testing.T) {
 		server("url: 'https://example.com', headers: [{name: A, value: secret}]"):       "unknown setting mcp.servers[0].headers[0].value",
 		server("url: 'https://example.com', headers: [{name: A, file: /no/such/file}]"): "mcp.servers[0].headers[0]: open /no/such/file",
 	} {
-		if _, err := load(t, file, map[string]string{"BROKEN": "a\nb", "T": "x"}, nil); err == nil || !strings.Contains(err.Error(), want) {
+		c, err := load(t, file, map[string]string{"BROKEN": "a\nb", "T": "x"}, nil)
+		if err == nil {
+			err = c.CheckSecrets()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", file, err, want)
 		}
 	}

@@ -92,7 +92,7 @@ func hostile(t *testing.T, answer http.HandlerFunc) mcp.ServerConfig {
 		good.ServeHTTP(w, r)
 	}))
 	t.Cleanup(s.Close)
-	return mcp.ServerConfig{Name: "test", URL: s.URL, Timeout: 30 * time.Second, MaxBytes: 1 << 18}
+	return mcp.ServerConfig{Name: "test", URL: s.URL, Timeout: 30 * time.Second, MaxBytes: 1 << 17}
 }
 
 func TestHostileServers_OverHTTP(t *testing.T) {
@@ -198,7 +198,7 @@ func TestHugeAnswer_OverStdio(t *testing.T) {
 
 func TestStormOfNotifications(t *testing.T) {
 	r := newRig(t, mcptest.Command(t, "test", mcptest.Good))
-	r.says("test__storm", `{"n":20000}`)
+	r.says("test__storm", `{"n":3000}`)
 	if got := r.says("test__echo", `{"text":"still here"}`); !strings.Contains(got, "still here") {
 		t.Errorf("got %s", got)
 	}

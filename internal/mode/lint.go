@@ -46,16 +46,14 @@ func Lint(fsys fs.FS, tools []string) Problems {
 func unknownTools(f *file, tools []string) Problems {
 	var problems Problems
 	for i, entry := range f.mode.Tools {
-		_, err := path.Match(entry, "")
+		_, broken := path.Match(entry, "") // was refused when it was read
 		matches := func(name string) bool {
-			ok, err := path.Match(entry, name)
-			return ok && err == nil
+			ok, _ := path.Match(entry, name)
+			return ok
 		}
 		switch pattern := strings.ContainsAny(entry, "*?["); {
 		case entry == changeMode || slices.Contains(tools, entry):
-		case pattern && err != nil:
-			problems.errorf(f.name, f.tools[i], "%q is not a pattern: %v", entry, err)
-		case pattern && !slices.ContainsFunc(tools, matches):
+		case pattern && broken == nil && !slices.ContainsFunc(tools, matches):
 			problems.warnf(f.name, f.tools[i], "the pattern %q matches no tool of the server", entry)
 		case !pattern:
 			problems.errorf(f.name, f.tools[i], "unknown tool %q; the server tools are: %s", entry, strings.Join(tools, ", "))

@@ -243,7 +243,7 @@ func TestLint_PatternsAndGroups(t *testing.T) {
 	want := Problems{
 		{"general.yaml", 7, SeverityError, `toolChoice must be allowed_tools or left out, not "all"`},
 		{"general.yaml", 11, SeverityWarning, `the pattern "none__*" matches no tool of the server`},
-		{"general.yaml", 12, SeverityError, `"[x" is not a pattern: syntax error in pattern`},
+		{"general.yaml", 12, SeverityError, `"[x" is not a pattern for names: syntax error in pattern`},
 		{"general.yaml", 13, SeverityError, `unknown tool "group:writing"; the server tools are: files__read, group:reading`},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
