@@ -22,6 +22,8 @@ type Mode struct {
 	Instructions        []string `json:"instructions"`
 	// Tools are the server tools that the mode brings.
 	Tools []string `json:"tools"`
+	// ToolChoice is empty or allowed_tools.
+	ToolChoice string `json:"toolChoice,omitempty"`
 	// ClientTools narrows the client's own tools while a session is in the mode; nil
 	// leaves all of them.
 	ClientTools       *ModeClientTools `json:"clientTools,omitempty"`
@@ -62,6 +64,9 @@ type ServerTool struct {
 	Parameters json.RawMessage `json:"parameters,omitempty"`
 	// Idempotent tells that a call may run again after a crash of the server.
 	Idempotent bool `json:"idempotent"`
+	// Withdrawn tells why the tool is not offered to models for the time being; empty when
+	// it is.
+	Withdrawn string `json:"withdrawn,omitempty"`
 }
 
 // Modes returns the catalogue, the default mode first.

@@ -19,13 +19,18 @@ import (
 
 	"github.com/aptixhq/aptix/client"
 	"github.com/aptixhq/aptix/internal/config"
+	"github.com/aptixhq/aptix/internal/mcp"
 	"github.com/aptixhq/aptix/internal/server"
 	"github.com/aptixhq/aptix/internal/store/postgres"
 	"github.com/aptixhq/aptix/internal/store/sqlite"
 )
 
-// probeTime bounds each question of doctor that no model is asked.
-const probeTime = 5 * time.Second
+// probeTime bounds each question of doctor that no model is asked, and mcpTime the start
+// of an MCP server.
+const (
+	probeTime = 5 * time.Second
+	mcpTime   = time.Minute
+)
 
 func newDoctor() *cobra.Command {
 	var r remote
@@ -36,7 +41,8 @@ func newDoctor() *cobra.Command {
 		Short: "Show what is configured, from where, and whether it works",
 		Long: `Shows every setting and where it came from, and then whether the server could start
 with them: whether the address may be used, the data can be read, the modes are
-valid and the provider answers. Nothing is sent to a model, except with --probe:
+valid, the provider answers, and MCP servers start and declare what was approved.
+Nothing is sent to a model, except with --probe:
 then a model is told a word and, in a second request, asked for it, to see whether
 the provider remembers its responses. Both model calls are small, and paid for.
 
@@ -65,10 +71,20 @@ It exits with 1 when something would not work.`,
 		checks := []check{
 			{"address", probeTime, func(context.Context) (string, error) { return cfg.Listen, server.CheckListen(cfg.Listen, false) }},
 			checkStore(cfg),
-			{"modes", probeTime, func(context.Context) (string, error) { return checkModes(cfg.Modes) }},
+			{"modes", probeTime, func(context.Context) (string, error) { return checkModes(cfg) }},
 			{"indexes", indexTime, func(ctx context.Context) (string, error) { return checkIndexes(ctx, cfg) }},
 			{"provider", probeTime, func(ctx context.Context) (string, error) { return checkProvider(ctx, cfg) }},
 			{"continuity", memoryTime, func(ctx context.Context) (string, error) { return checkContinuity(ctx, cfg, probe) }},
+		}
+		if err := cfg.CheckSecrets(); err != nil {
+			return err
+		}
+		lock, err := mcp.ReadLock(cfg.MCPLock())
+		if err != nil {
+			return err
+		}
+		for _, c := range cfg.MCPServers() {
+			checks = append(checks, check{"MCP server " + c.Name, mcpTime, func(ctx context.Context) (string, error) { return checkMCP(ctx, c, lock) }})
 		}
 		t = newTable(out)
 		failed := false
@@ -168,8 +184,9 @@ func writable(dir string) error {
 	}
 }
 
-func checkModes(dir string) (string, error) {
-	problems, err := lint(dir)
+func checkModes(cfg config.Config) (string, error) {
+	dir := cfg.Modes
+	problems, err := lint(cfg, dir)
 	if err != nil {
 		return "", err
 	}

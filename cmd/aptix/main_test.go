@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 	"github.com/aptixhq/aptix/client"
 	"github.com/aptixhq/aptix/internal/house"
 	"github.com/aptixhq/aptix/internal/llm/wirecheck"
+	"github.com/aptixhq/aptix/internal/mcp/mcptest"
 	"github.com/aptixhq/aptix/internal/pgtest"
 	"github.com/aptixhq/aptix/internal/prove"
 )
@@ -32,7 +34,10 @@ var databases pgtest.Cluster
 
 // TestMain lets the scripts run the test binary as aptix.
 func TestMain(m *testing.M) {
-	testscript.Main(databases.Around(m), map[string]func(){"aptix": main})
+	testscript.Main(databases.Around(m), map[string]func(){
+		"aptix":   main,
+		"mcptest": func() { mcptest.Serve(mcptest.Kind(os.Args[1])) },
+	})
 }
 
 // TestScript plays the scripts in testdata/script: what is typed, and what comes of it.
@@ -46,6 +51,8 @@ func TestMain(m *testing.M) {
 //	database VAR         make a database in PostgreSQL and set a variable to its address
 //	reload               have it read its modes anew with SIGHUP, and wait until it says
 //	                     how that went
+//	remote FILE          start an MCP server behind HTTP that wants the key sesame; its
+//	                     address takes the place of MCP_URL in the file
 //	exits CODE CMD...    run a command that must end with this code
 //	http METHOD PATH [FILE]  call the server: the status and then the body
 //	get VAR NAME         set a variable to a member of the JSON body that http got, such
@@ -75,6 +82,7 @@ func TestScript(t *testing.T) {
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"serve":    cmdServe,
 			"shutdown": func(ts *testscript.TestScript, _ bool, _ []string) { serverOf(ts).shutdown(ts) },
+			"remote":   cmdRemote,
 			"crash":    func(ts *testscript.TestScript, _ bool, _ []string) { serverOf(ts).crash() },
 			"database": cmdDatabase,
 			"reload":   func(ts *testscript.TestScript, _ bool, _ []string) { serverOf(ts).reload(ts) },
@@ -191,6 +199,23 @@ func (s *testServer) reload(ts *testscript.TestScript) {
 			ts.Fatalf("the server says nothing of its modes:\n%s", ts.ReadFile("server.log"))
 		}
 	}
+}
+
+func cmdRemote(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: remote FILE")
+	}
+	tools := mcptest.Handler(mcptest.Good, false)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer sesame" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		tools.ServeHTTP(w, r)
+	}))
+	ts.Defer(s.Close)
+	file := ts.MkAbs(args[0])
+	ts.Check(os.WriteFile(file, []byte(strings.ReplaceAll(ts.ReadFile(args[0]), "MCP_URL", s.URL)), 0o600))
 }
 
 func cmdExits(ts *testscript.TestScript, _ bool, args []string) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/aptixhq/aptix/internal/config"
 	"github.com/aptixhq/aptix/internal/mode"
 )
 
@@ -25,11 +26,15 @@ not: prompts that are too long, and modes that nothing leads to.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the problems as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		dir, err := configuredModes(args)
+		cfg, err := config.Load(config.Options{})
 		if err != nil {
-			return err
+			return err // it says which tools there are, too
 		}
-		problems, err := lint(dir)
+		dir := cfg.Modes
+		if len(args) > 0 {
+			dir = args[0]
+		}
+		problems, err := lint(cfg, dir)
 		if err != nil {
 			return err
 		}
@@ -65,17 +70,22 @@ func printProblems(cmd *cobra.Command, dir string, problems mode.Problems, asJSO
 
 // lint returns what is wrong with the mode files in a folder, tools that the server
 // does not have included.
-func lint(dir string) (mode.Problems, error) {
+func lint(cfg config.Config, dir string) (mode.Problems, error) {
 	files, err := modeFiles(dir)
 	if err != nil {
 		return nil, err
 	}
 	// The names of the tools do not depend on the catalogue, which may be broken.
-	registry, err := serverTools(&lateSessions{}, mode.Builtin(), slog.New(slog.DiscardHandler))
+	log := slog.New(slog.DiscardHandler)
+	servers, err := mcpServers(cfg, log)
 	if err != nil {
 		return nil, err
 	}
-	return mode.Lint(files, registry.Names()), nil
+	registry, err := newRegistry(cfg, &lateSessions{}, mode.Builtin(), servers, log)
+	if err != nil {
+		return nil, err
+	}
+	return mode.Lint(files, registry.Entries()), nil
 }
 
 func newModesSchema() *cobra.Command {

@@ -6,30 +6,31 @@ import (
 	"os"
 	"slices"
 
+	"github.com/aptixhq/aptix/internal/config"
 	"github.com/aptixhq/aptix/internal/mode"
 )
 
 // liveModes are the modes of a running server, and where they come from.
 type liveModes struct {
-	dir  string
+	cfg  config.Config
 	live *mode.Live
 	log  *slog.Logger
 }
 
 // openModes reads the modes; any fault in them stops the start (decision 31).
-func openModes(dir string, log *slog.Logger) (*liveModes, error) {
-	c, err := loadModes(dir, log)
+func openModes(cfg config.Config, log *slog.Logger) (*liveModes, error) {
+	c, err := loadModes(cfg, log)
 	if err != nil {
 		return nil, err
 	}
-	return &liveModes{dir: dir, live: mode.NewLive(c), log: log}, nil
+	return &liveModes{cfg: cfg, live: mode.NewLive(c), log: log}, nil
 }
 
 // reload reads the modes anew, for turns that begin later (D78). When anything is wrong
 // with them those in force stay, and the log has each problem.
 func (m *liveModes) reload() {
-	log := m.log.With("folder", nameOf(m.dir))
-	c, err := loadModes(m.dir, m.log)
+	log := m.log.With("folder", nameOf(m.cfg.Modes))
+	c, err := loadModes(m.cfg, m.log)
 	if problems := (mode.Problems)(nil); errors.As(err, &problems) {
 		for _, p := range problems {
 			log.Error("mode file", "problem", p.String())
@@ -54,9 +55,10 @@ func difference(from, to *mode.Catalog) (added, removed, changed []string) {
 	return added, removed, changed
 }
 
-// loadModes reads and checks the modes in a folder.
-func loadModes(dir string, log *slog.Logger) (*mode.Catalog, error) {
-	problems, err := lint(dir)
+// loadModes reads and checks the configured modes.
+func loadModes(cfg config.Config, log *slog.Logger) (*mode.Catalog, error) {
+	dir := cfg.Modes
+	problems, err := lint(cfg, dir)
 	if err != nil {
 		return nil, err
 	}

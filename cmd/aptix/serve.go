@@ -22,6 +22,7 @@ import (
 	"github.com/aptixhq/aptix/internal/events"
 	"github.com/aptixhq/aptix/internal/llm"
 	"github.com/aptixhq/aptix/internal/llm/demo"
+	"github.com/aptixhq/aptix/internal/mcp"
 	"github.com/aptixhq/aptix/internal/mode"
 	"github.com/aptixhq/aptix/internal/pipeline"
 	"github.com/aptixhq/aptix/internal/rag"
@@ -29,8 +30,6 @@ import (
 	"github.com/aptixhq/aptix/internal/responsesapi"
 	"github.com/aptixhq/aptix/internal/server"
 	"github.com/aptixhq/aptix/internal/session"
-	"github.com/aptixhq/aptix/internal/tool"
-	"github.com/aptixhq/aptix/internal/tool/builtin"
 )
 
 // drainTime is how long running turns may take to finish when the server stops. The
@@ -97,6 +96,9 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 	if err := server.CheckListen(cfg.Listen, false); err != nil {
 		return err
 	}
+	if err := cfg.CheckSecrets(); err != nil {
+		return err
+	}
 	p, err := build(ctx, cfg, log)
 	if err != nil {
 		return err
@@ -105,6 +107,7 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
+	defer p.mcp.Close()
 	collecting, stopCollecting := context.WithCancel(ctx)
 	var collector sync.WaitGroup
 	collector.Go(func() { tuneCollector(collecting) })
@@ -148,6 +151,7 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 type parts struct {
 	store     journal
 	documents rag.Keeper
+	mcp       *mcp.Servers
 	modes     *liveModes
 	sessions  *session.Manager
 	turns     *pipeline.Pipeline
@@ -158,16 +162,21 @@ func (p *parts) close() error { return errors.Join(p.documents.Close(), p.store.
 
 // build puts the server together, from the ground up.
 func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, err error) {
-	modes, err := openModes(cfg.Modes, log)
+	servers, err := mcpServers(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	modes, err := openModes(cfg, log)
 	if err != nil {
 		return nil, err
 	}
 	catalog := modes.live
 	sessions := &lateSessions{}
-	registry, err := serverTools(sessions, catalog, log)
+	registry, err := newRegistry(cfg, sessions, catalog, servers, log)
 	if err != nil {
 		return nil, err
 	}
+	servers.ReportTo(registry)
 	store, err := openStore(ctx, cfg, log)
 	if err != nil {
 		return nil, err
@@ -228,7 +237,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 	if err != nil {
 		return nil, err
 	}
-	return &parts{store: store, documents: documents, modes: modes, sessions: manager, turns: turns, server: edge}, nil
+	return &parts{store: store, documents: documents, mcp: servers, modes: modes, sessions: manager, turns: turns, server: edge}, nil
 }
 
 // model returns the way to the model, with its patience.
@@ -254,19 +263,6 @@ func modelClient(cfg config.Config) *llm.Client {
 // lateSessions lets agent_change_mode be built before the session manager, which needs
 // the registry that the tool stands in.
 type lateSessions struct{ *session.Manager }
-
-// serverTools returns the registry of the tools that the server runs.
-func serverTools(sessions builtin.SessionManager, catalog builtin.Catalog, log *slog.Logger) (*tool.Registry, error) {
-	change, err := builtin.NewChangeMode(sessions, log)
-	if err != nil {
-		return nil, err
-	}
-	list, err := builtin.NewListModes(catalog, log)
-	if err != nil {
-		return nil, err
-	}
-	return tool.NewRegistry(append([]tool.Tool{change, list}, testTools()...)...)
-}
 
 // stop ends the server in order: no new turns, running turns finish or are left to the
 // next start, readers get their last events, connections close.

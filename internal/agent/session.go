@@ -122,6 +122,8 @@ type ConversationContext struct {
 	// endpoints that refuse them or do not heed them.
 	OmitStore      bool
 	OmitToolChoice bool
+	// AllowedTools tells that the endpoint keeps the model to some of the attached tools.
+	AllowedTools bool
 	// NoImages and NoFiles tell that the endpoint shows the model no images, or no
 	// binary files, so that a turn which brings one is refused.
 	NoImages bool

@@ -65,6 +65,9 @@ type Accepted struct {
 	Instructions string `json:"instructions,omitempty"`
 	// Catalog is the hash of the mode catalogue that the turn began with (D78).
 	Catalog string `json:"catalog,omitempty"`
+	// ServerTools are the names of the turn's tools that run at the server; the others
+	// of its frozen tools are the client's.
+	ServerTools []string `json:"serverTools,omitempty"`
 	// Door is what the edge that took the request must know again to answer in its
 	// own form. Nothing else reads it.
 	Door json.RawMessage `json:"door,omitempty"`

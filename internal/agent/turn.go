@@ -93,10 +93,12 @@ type ToolCall struct {
 // ToolResult is the outcome of one call: exactly one of Result and Err is set
 // unless the tool returned an empty string.
 type ToolResult struct {
-	CallID CallID      `json:"toolCallId"`
-	Name   string      `json:"name"`
-	Result string      `json:"resultJson,omitempty"`
-	Err    string      `json:"errorMessage,omitempty"`
+	CallID CallID `json:"toolCallId"`
+	Name   string `json:"name"`
+	Result string `json:"resultJson,omitempty"`
+	Err    string `json:"errorMessage,omitempty"`
+	// Images belong to Result, whose text names them.
+	Images []Image     `json:"images,omitempty"`
 	Ms     int64       `json:"executionMs"`
 	By     Executor    `json:"executedBy,omitempty"`
 	Code   ToolOutcome `json:"outcome"`

@@ -69,6 +69,9 @@ type Config struct {
 	Retention  Retention  `koanf:"retention"`
 	Retrieval  Retrieval  `koanf:"retrieval"`
 	Embeddings Embeddings `koanf:"embeddings"`
+	MCP        MCP        `koanf:"mcp"`
+	// ToolGroups are tools, by name or by pattern, that modes list as group:name.
+	ToolGroups map[string][]string `koanf:"toolGroups"`
 	// AgentContexts say which models and boot prompts sessions may choose from; one
 	// named "default" when there are none.
 	AgentContexts []AgentContext `koanf:"agentContexts"`
@@ -211,6 +214,9 @@ func (c *Config) derive() {
 	}
 	c.deriveEndpoint()
 	c.deriveEmbeddings()
+	if len(c.ToolGroups) > 0 {
+		c.sources["toolGroups"] = Source{Kind: FromFile, Name: c.File} // no other layer has any
+	}
 	if len(c.AgentContexts) == 0 {
 		c.AgentContexts = []AgentContext{{
 			ID: "default", Name: "Aptix", Description: "The built-in context.",

@@ -90,7 +90,8 @@ func (c *Contexts) conversation(a AgentContext, id string) (agent.ConversationCo
 				ID: cc.ID, Model: cc.Model, System: cc.System, Temperature: cc.Temperature, OmitTemperature: cc.OmitTemperature,
 				EncryptedReasoning: cc.EncryptedReasoning != nil && *cc.EncryptedReasoning,
 				OmitStore:          !c.endpoint.Store, OmitToolChoice: !c.endpoint.ToolChoice,
-				NoImages: !c.endpoint.Images, NoFiles: !c.endpoint.Files,
+				AllowedTools: c.endpoint.AllowedTools,
+				NoImages:     !c.endpoint.Images, NoFiles: !c.endpoint.Files,
 			}, true
 		}
 	}

@@ -28,8 +28,10 @@ type Capabilities struct {
 	Stateful bool
 	// Store tells that `store` may be in a request, whether or not it has an effect.
 	Store bool
-	// ToolChoice tells that a forced tool is forced.
-	ToolChoice bool
+	// ToolChoice tells that a forced tool is forced, and AllowedTools that a request may
+	// attach tools of which the model is allowed some.
+	ToolChoice   bool
+	AllowedTools bool
 	// Images and Files tell that the model gets to see input_image and input_file.
 	Images bool
 	Files  bool
@@ -42,13 +44,14 @@ type Capabilities struct {
 // CapabilityOverrides correct a preset where an endpoint is set up in another way, or
 // stand in for one. A nil member is left to the preset.
 type CapabilityOverrides struct {
-	Stateful    *bool `koanf:"stateful"`
-	Store       *bool `koanf:"store"`
-	ToolChoice  *bool `koanf:"toolChoice"`
-	Images      *bool `koanf:"images"`
-	Files       *bool `koanf:"files"`
-	Reasoning   *bool `koanf:"reasoning"`
-	Temperature *bool `koanf:"temperature"`
+	Stateful     *bool `koanf:"stateful"`
+	Store        *bool `koanf:"store"`
+	ToolChoice   *bool `koanf:"toolChoice"`
+	AllowedTools *bool `koanf:"allowedTools"`
+	Images       *bool `koanf:"images"`
+	Files        *bool `koanf:"files"`
+	Reasoning    *bool `koanf:"reasoning"`
+	Temperature  *bool `koanf:"temperature"`
 }
 
 // endpoint is one row of the table of presets.
@@ -63,12 +66,13 @@ func endpoints() []endpoint {
 	// The local servers run models that take pictures at best, and forget each answer
 	// once it is given.
 	local := Capabilities{Store: true, ToolChoice: true, Images: true, Temperature: true}
-	ollama, lmStudio, openRouter := local, local, everything
+	openAI, ollama, lmStudio, openRouter := everything, local, local, everything
+	openAI.AllowedTools = true  // known of no other
 	ollama.ToolChoice = false   // it takes a tool choice and lets the model choose
 	lmStudio.Stateful = true    // the one among them that remembers
 	openRouter.Stateful = false // it passes requests on, and keeps none
 	return []endpoint{
-		{PresetOpenAI, everything},
+		{PresetOpenAI, openAI},
 		{PresetAzure, everything},
 		{PresetOllama, ollama},
 		{PresetVLLM, local},
@@ -100,6 +104,7 @@ func capabilities() []capability {
 		{"stateful", func(c *Capabilities) *bool { return &c.Stateful }, func(o CapabilityOverrides) *bool { return o.Stateful }},
 		{"store", func(c *Capabilities) *bool { return &c.Store }, func(o CapabilityOverrides) *bool { return o.Store }},
 		{"toolChoice", func(c *Capabilities) *bool { return &c.ToolChoice }, func(o CapabilityOverrides) *bool { return o.ToolChoice }},
+		{"allowedTools", func(c *Capabilities) *bool { return &c.AllowedTools }, func(o CapabilityOverrides) *bool { return o.AllowedTools }},
 		{"images", func(c *Capabilities) *bool { return &c.Images }, func(o CapabilityOverrides) *bool { return o.Images }},
 		{"files", func(c *Capabilities) *bool { return &c.Files }, func(o CapabilityOverrides) *bool { return o.Files }},
 		{"reasoning", func(c *Capabilities) *bool { return &c.Reasoning }, func(o CapabilityOverrides) *bool { return o.Reasoning }},

@@ -17,7 +17,7 @@ func members(c config.Capabilities) string {
 		name string
 		has  bool
 	}{
-		{"stateful", c.Stateful}, {"store", c.Store}, {"toolChoice", c.ToolChoice}, {"images", c.Images},
+		{"stateful", c.Stateful}, {"store", c.Store}, {"toolChoice", c.ToolChoice}, {"allowedTools", c.AllowedTools}, {"images", c.Images},
 		{"files", c.Files}, {"reasoning", c.Reasoning}, {"temperature", c.Temperature},
 	} {
 		if m.has {
@@ -29,6 +29,7 @@ func members(c config.Capabilities) string {
 
 func TestCapabilities_OfAddressAndPreset(t *testing.T) {
 	const (
+		openAI     = "stateful store toolChoice allowedTools images files reasoning temperature"
 		everything = "stateful store toolChoice images files reasoning temperature"
 		local      = "store toolChoice images temperature"
 		unknown    = "store toolChoice images files temperature"
@@ -40,8 +41,8 @@ func TestCapabilities_OfAddressAndPreset(t *testing.T) {
 		shown        string
 		chain        bool
 	}{
-		{"", "", everything, "openai · default, since openai.baseURL says so", true},
-		{"https://API.openai.com/v1/", "", everything, "openai · default, since openai.baseURL says so", true},
+		{"", "", openAI, "openai · default, since openai.baseURL says so", true},
+		{"https://API.openai.com/v1/", "", openAI, "openai · default, since openai.baseURL says so", true},
 		{"https://me.openai.azure.com/openai/v1", "", everything, "azure · default, since openai.baseURL says so", true},
 		{"https://openrouter.ai/api/v1", "", "store toolChoice images files reasoning temperature", "openrouter · default, since openai.baseURL says so", false},
 		{"http://127.0.0.1:11434/v1", "", ollama, "ollama · default, since openai.baseURL says so", false},
@@ -56,7 +57,7 @@ func TestCapabilities_OfAddressAndPreset(t *testing.T) {
 		{"http://127.0.0.1:8000/v1", "vllm", local, "vllm · env APTIX_OPENAI_PRESET", false},
 		{"http://127.0.0.1:8080/v1", "llamacpp", local, "llamacpp · env APTIX_OPENAI_PRESET", false},
 		{"http://127.0.0.1:1234/v1", "lmstudio", "stateful " + local, "lmstudio · env APTIX_OPENAI_PRESET", true},
-		{"https://proxy.example/v1", "openai", everything, "openai · env APTIX_OPENAI_PRESET", true},
+		{"https://proxy.example/v1", "openai", openAI, "openai · env APTIX_OPENAI_PRESET", true},
 		{"https://proxy.example/v1", "azure", everything, "azure · env APTIX_OPENAI_PRESET", true},
 		{"https://proxy.example/v1", "ollama", ollama, "ollama · env APTIX_OPENAI_PRESET", false},
 		{"https://proxy.example/v1", "openrouter", "store toolChoice images files reasoning temperature", "openrouter · env APTIX_OPENAI_PRESET", false},
@@ -93,7 +94,7 @@ func TestCapabilities_Overrides(t *testing.T) {
 	}
 	want := map[string]string{
 		"stateful": "true · file aptix.yaml", "toolChoice": "true · file aptix.yaml", "images": "false · file aptix.yaml",
-		"store": "true · default, since openai.preset is ollama", "files": "false · default, since openai.preset is ollama",
+		"store": "true · default, since openai.preset is ollama", "files": "false · default, since openai.preset is ollama", "allowedTools": "false · default, since openai.preset is ollama",
 		"reasoning": "false · default, since openai.preset is ollama", "temperature": "true · default, since openai.preset is ollama",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -123,16 +124,17 @@ func TestCapabilities_Problems(t *testing.T) {
 // that looks on the wire is a test of package llm, and what it does to a turn one of
 // package pipeline.
 func TestCapabilities_ReachTheContexts(t *testing.T) {
-	plain := agent.ConversationContext{ID: "c", Model: "m", System: "s", EncryptedReasoning: true}
+	plain := agent.ConversationContext{ID: "c", Model: "m", System: "s", EncryptedReasoning: true, AllowedTools: true}
 	for override, change := range map[string]func(*agent.ConversationContext){
-		"":                   func(*agent.ConversationContext) {},
-		"stateful: false":    func(*agent.ConversationContext) {},
-		"store: false":       func(c *agent.ConversationContext) { c.OmitStore = true },
-		"toolChoice: false":  func(c *agent.ConversationContext) { c.OmitToolChoice = true },
-		"images: false":      func(c *agent.ConversationContext) { c.NoImages = true },
-		"files: false":       func(c *agent.ConversationContext) { c.NoFiles = true },
-		"reasoning: false":   func(c *agent.ConversationContext) { c.EncryptedReasoning = false },
-		"temperature: false": func(c *agent.ConversationContext) { c.OmitTemperature = true },
+		"":                    func(*agent.ConversationContext) {},
+		"stateful: false":     func(*agent.ConversationContext) {},
+		"store: false":        func(c *agent.ConversationContext) { c.OmitStore = true },
+		"toolChoice: false":   func(c *agent.ConversationContext) { c.OmitToolChoice = true },
+		"allowedTools: false": func(c *agent.ConversationContext) { c.AllowedTools = false },
+		"images: false":       func(c *agent.ConversationContext) { c.NoImages = true },
+		"files: false":        func(c *agent.ConversationContext) { c.NoFiles = true },
+		"reasoning: false":    func(c *agent.ConversationContext) { c.EncryptedReasoning = false },
+		"temperature: false":  func(c *agent.ConversationContext) { c.OmitTemperature = true },
 	} {
 		t.Run(override, func(t *testing.T) {
 			file := "openai: {capabilities: {" + override + "}}\nagentContexts: [{id: a, conversationContexts: [{id: c, model: m, system: s}]}]\n"

@@ -83,6 +83,7 @@ func Load(o Options) (Config, error) {
 		problems = append(problems, lines(err)...)
 	}
 	c.derive()
+	problems = append(problems, c.MCP.readHeaders(env)...)
 	problems = append(problems, c.problems()...)
 	if len(problems) > 0 {
 		return c, problems

@@ -126,6 +126,8 @@ func limitSettings() []setting {
 			}
 			return c.Retention.Sessions.String()
 		}},
+		{key: "mcp.servers", show: Config.mcpNames},
+		{key: "toolGroups", show: Config.groupNames},
 		{key: "agentContexts", show: func(c Config) string { return strings.Join(contextNames(c.AgentContexts), ", ") }},
 		{key: "defaultAgentContext", show: func(c Config) string { return c.DefaultAgentContext }},
 	}

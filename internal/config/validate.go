@@ -59,6 +59,7 @@ func (c Config) problems() Problems {
 	if c.Retention.Sessions < 0 {
 		add("retention.sessions: must not be negative; 0 keeps them for ever")
 	}
+	p = append(p, c.mcpProblems()...)
 	return append(p, c.contextProblems()...)
 }
 

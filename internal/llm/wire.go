@@ -28,7 +28,10 @@ type Lane struct {
 	// ToolOutputs are the results of the previous call's tools, in the model's
 	// order (decision 25).
 	ToolOutputs []agent.ToolResult
-	Images      []agent.Image
+	// AllowedTools are the names of those among Tools that the model may call; empty allows
+	// all of them.
+	AllowedTools []string
+	Images       []agent.Image
 	// Artifacts are the turn's files; the binary ones are attached, the others
 	// stand in the canonical text.
 	Artifacts []agent.Artifact
@@ -45,6 +48,9 @@ type Lane struct {
 	// OmitToolChoice for those that would not heed it.
 	OmitStore      bool
 	OmitToolChoice bool
+	// OmitImages is for endpoints that show the model none: the text of a tool's result
+	// then stands for its images.
+	OmitImages bool
 	// EncryptedReasoning is for models that hand their reasoning out, to be given
 	// back with the transcript; without effect when Chain (decision 29).
 	EncryptedReasoning bool
@@ -117,13 +123,19 @@ type request struct {
 	Include            []string
 	PreviousResponseID string
 	Instructions       string
-	ToolChoice         *functionChoice
+	ToolChoice         any               // nil, a functionChoice or an allowedTools
 	Tools              []json.RawMessage // compact
 }
 
 type functionChoice struct {
 	Type string `json:"type"`
 	Name string `json:"name"`
+}
+
+type allowedTools struct {
+	Type  string           `json:"type"`
+	Mode  string           `json:"mode"`
+	Tools []functionChoice `json:"tools"`
 }
 
 type message struct {
@@ -145,7 +157,7 @@ type part struct {
 type functionOutput struct {
 	Type   string `json:"type"`
 	CallID string `json:"call_id"`
-	Output string `json:"output"`
+	Output any    `json:"output"` // a string, or parts
 }
 
 // encryptedReasoning makes the provider hand out its reasoning in a form that it can
@@ -172,9 +184,7 @@ func BuildWire(c prompt.Canonical, l Lane) Wire {
 	if !l.Chain && l.EncryptedReasoning {
 		r.Include = []string{encryptedReasoning}
 	}
-	if l.FirstCall && !l.OmitToolChoice && c.ToolChoice != nil && attached(r.Tools, c.ToolChoice.Name) {
-		r.ToolChoice = &functionChoice{Type: "function", Name: c.ToolChoice.Name}
-	}
+	r.ToolChoice = toolChoice(c, l, r.Tools)
 	history := l.History
 	if l.Chain && c.PreviousResponseID != "" {
 		r.PreviousResponseID = c.PreviousResponseID
@@ -183,6 +193,24 @@ func BuildWire(c prompt.Canonical, l Lane) Wire {
 	w := wire(r, history, items(c, l)...)
 	w.History, w.LeftOut = Shorten(w.History, w.New, l.Room)
 	return w
+}
+
+// toolChoice is what the model must call, on the first call of a turn, or else what it may.
+func toolChoice(c prompt.Canonical, l Lane, tools []json.RawMessage) any {
+	may := func(name string) bool { return len(l.AllowedTools) == 0 || slices.Contains(l.AllowedTools, name) }
+	switch {
+	case l.OmitToolChoice:
+		return nil
+	case l.FirstCall && c.ToolChoice != nil && attached(tools, c.ToolChoice.Name) && may(c.ToolChoice.Name):
+		return functionChoice{Type: "function", Name: c.ToolChoice.Name}
+	case len(l.AllowedTools) == 0:
+		return nil
+	}
+	choice := allowedTools{Type: "allowed_tools", Mode: "auto"}
+	for _, name := range l.AllowedTools {
+		choice.Tools = append(choice.Tools, functionChoice{Type: "function", Name: name})
+	}
+	return choice
 }
 
 // wire cuts the body of a request where its items belong.
@@ -251,7 +279,7 @@ func items(c prompt.Canonical, l Lane) []json.RawMessage {
 		}
 	}
 	for _, r := range l.ToolOutputs {
-		out = append(out, encode(functionOutput{Type: itemFunctionOutput, CallID: string(r.CallID), Output: output(r)}))
+		out = append(out, encode(functionOutput{Type: itemFunctionOutput, CallID: string(r.CallID), Output: outputOf(r, l.OmitImages)}))
 	}
 	return append(out, user...)
 }
@@ -296,6 +324,19 @@ func texts(m prompt.Message, l Lane) []part {
 		out = append(out, part{Type: "input_text", Text: &c.Text})
 	}
 	return out
+}
+
+// outputOf is what the model gets as the result of a call: text, and behind it the images.
+func outputOf(r agent.ToolResult, omitImages bool) any {
+	text := output(r)
+	if len(r.Images) == 0 || omitImages {
+		return text
+	}
+	parts := []part{{Type: "input_text", Text: &text}}
+	for _, i := range r.Images {
+		parts = append(parts, part{Type: "input_image", Detail: "auto", ImageURL: dataURL(i.MimeType, i.DataBase64)})
+	}
+	return parts
 }
 
 // output is what the model reads as the result of a call: the tool's own text, or an

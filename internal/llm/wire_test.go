@@ -192,6 +192,52 @@ func TestBuildWire_ToolChoiceOnTheFirstCallAndOnlyOfAnAttachedTool(t *testing.T)
 	}
 }
 
+func TestBuildWire_AllowedTools(t *testing.T) {
+	const other = `{"type":"function","name":"write_file","parameters":{"type":"object","properties":{}},"strict":false}`
+	for name, tc := range map[string]struct {
+		change func(*prompt.Input, *llm.Lane)
+		want   string
+	}{
+		"on a later call": {func(_ *prompt.Input, l *llm.Lane) { l.FirstCall = false },
+			`{"type":"allowed_tools","mode":"auto","tools":[{"type":"function","name":"read_file"}]}`},
+		"a forced tool is one of them": {func(*prompt.Input, *llm.Lane) {}, `{"type":"function","name":"read_file"}`},
+		"a tool that is not allowed is not forced": {func(in *prompt.Input, _ *llm.Lane) { in.Request.ToolChoiceName = "write_file" },
+			`{"type":"allowed_tools","mode":"auto","tools":[{"type":"function","name":"read_file"}]}`},
+		"an endpoint that takes no tool choice": {func(_ *prompt.Input, l *llm.Lane) { l.OmitToolChoice = true }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in, l := first()
+			l.Tools, l.AllowedTools = append(l.Tools, json.RawMessage(other)), []string{"read_file"}
+			tc.change(&in, &l)
+			b := build(t, in, l)
+			want(t, string(b.ToolChoice), tc.want)
+			want(t, len(b.Tools), 2)
+		})
+	}
+}
+
+func TestBuildWire_ImagesOfToolResults(t *testing.T) {
+	for name, tc := range map[string]struct {
+		omit bool
+		want string
+	}{
+		"shown":     {false, `[{"type":"input_text","text":"a dot"},{"type":"input_image","detail":"auto","image_url":"data:image/png;base64,AAAA"}]`},
+		"not shown": {true, `"a dot"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in, l := second()
+			l.ToolOutputs = []agent.ToolResult{{CallID: "call_1", Name: "look", Result: "a dot", Code: agent.OutcomeOK,
+				Images: []agent.Image{{MimeType: "image/png", DataBase64: "AAAA"}}}}
+			l.OmitImages = tc.omit
+			data := llm.BuildWire(prompt.Build(in), l).Bytes()
+			wirecheck.Check(t, data)
+			if want := `"type":"function_call_output","call_id":"call_1","output":` + tc.want; !strings.Contains(string(data), want) {
+				t.Errorf("no %s in\n%s", want, data)
+			}
+		})
+	}
+}
+
 func TestBuildWire_ToolsAndInstructionsOnEveryCall(t *testing.T) {
 	in, l := first()
 	in2, l2 := second()

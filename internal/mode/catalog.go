@@ -32,6 +32,7 @@ type Catalog struct {
 	byKey    map[agent.ModeKey]int
 	layers   map[agent.ModeKey]string // what Layer says of each, without a solution context
 	hash     string
+	shared   []string // see Shared
 	warnings Problems
 }
 
@@ -53,6 +54,7 @@ func Load(fsys fs.FS) (*Catalog, error) {
 	for i, m := range c.modes {
 		c.byKey[m.Key] = i
 	}
+	c.shared = c.sharedTools()
 	c.layers = map[agent.ModeKey]string{}
 	for _, m := range c.modes {
 		c.layers[m.Key] = c.layer(m.Key)
@@ -97,6 +99,26 @@ func (c *Catalog) Get(key agent.ModeKey) (Mode, bool) {
 		return Mode{}, false
 	}
 	return c.modes[i].clone(), true
+}
+
+// Shared returns, for a mode whose tool choice is AllowedTools, what all such modes list as
+// tools; for reading only. Of any other mode ok is false.
+func (c *Catalog) Shared(key agent.ModeKey) (entries []string, ok bool) {
+	i, ok := c.byKey[key]
+	return c.shared, ok && c.modes[i].ToolChoice == AllowedTools
+}
+
+// sharedTools is what Shared returns, each entry once.
+func (c *Catalog) sharedTools() []string {
+	var out []string
+	for _, m := range c.modes {
+		for _, entry := range m.Tools {
+			if m.ToolChoice == AllowedTools && !slices.Contains(out, entry) {
+				out = append(out, entry)
+			}
+		}
+	}
+	return out
 }
 
 // Default returns the mode that stands in for one that is no longer in the

@@ -119,6 +119,7 @@ func (f *file) members(root *yaml.Node) {
 		"version":             f.text(&m.Version),
 		"instructions":        f.texts(&m.Instructions, nil),
 		"tools":               f.texts(&m.Tools, &f.tools),
+		"toolChoice":          f.text(&m.ToolChoice),
 		"clientTools":         f.clientTools(&m.ClientTools),
 		"humanRoleHints":      f.texts(&m.HumanRoleHints, nil),
 		"exampleUtterances":   f.texts(&m.ExampleUtterances, nil),
@@ -243,6 +244,9 @@ func (f *file) check() {
 	}
 	if !m.Status.known() {
 		f.errorf("status", "status must be active, experimental or deprecated, not %q", m.Status)
+	}
+	if m.ToolChoice != "" && m.ToolChoice != AllowedTools {
+		f.errorf("toolChoice", "toolChoice must be %s or left out, not %q", AllowedTools, m.ToolChoice)
 	}
 	f.checkTools()
 }

@@ -41,12 +41,22 @@ func Lint(fsys fs.FS, tools []string) Problems {
 	return problems
 }
 
+// unknownTools returns what is wrong with the entries of a mode's tools: names, groups, and
+// patterns that stand for the tools that they match.
 func unknownTools(f *file, tools []string) Problems {
 	var problems Problems
-	for i, name := range f.mode.Tools {
-		// The tools that a pattern stands for may come and go while the server runs.
-		if name != changeMode && !strings.ContainsAny(name, "*?[") && !slices.Contains(tools, name) {
-			problems.errorf(f.name, f.tools[i], "unknown tool %q; the server tools are: %s", name, strings.Join(tools, ", "))
+	for i, entry := range f.mode.Tools {
+		_, broken := path.Match(entry, "") // was refused when it was read
+		matches := func(name string) bool {
+			ok, _ := path.Match(entry, name)
+			return ok
+		}
+		switch pattern := strings.ContainsAny(entry, "*?["); {
+		case entry == changeMode || slices.Contains(tools, entry):
+		case pattern && broken == nil && !slices.ContainsFunc(tools, matches):
+			problems.warnf(f.name, f.tools[i], "the pattern %q matches no tool of the server", entry)
+		case !pattern:
+			problems.errorf(f.name, f.tools[i], "unknown tool %q; the server tools are: %s", entry, strings.Join(tools, ", "))
 		}
 	}
 	return problems

@@ -34,7 +34,8 @@ func TestLint_WarnsOfWhatACarefulAuthorWouldNotLeave(t *testing.T) {
 			"general.yaml:7: warning: what this mode tells the model is 32.0 KiB long (some 8198 tokens); it goes with every model call. Keep it under 32 KiB"}},
 		{"a long line", []string{"general.yaml", general, "a.yaml", strings.Replace(second, "Use this mode second.", strings.Repeat("x", maxWhenToUse+1), 1)}, []string{
 			"a.yaml:5: warning: whenToUse is 1.0 KiB long (some 256 tokens); it goes with every model call, in every mode. Keep it under 1 KiB"}},
-		{"tools by a pattern", []string{"general.yaml", general + "tools: ['github__*', agent_list_modes]\n"}, nil},
+		{"tools by a pattern", []string{"general.yaml", general + "tools: ['agent__*', 'agent_*']\n"}, []string{
+			`general.yaml:7: warning: the pattern "agent__*" matches no tool of the server`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -237,6 +237,20 @@ func TestLint_NamesUnknownTools(t *testing.T) {
 	}
 }
 
+func TestLint_PatternsAndGroups(t *testing.T) {
+	got := Lint(files("general.yaml", general+"toolChoice: all\ntools:\n  - files__*\n  - group:reading\n  - none__*\n  - '[x'\n  - group:writing\n"),
+		[]string{"files__read", "group:reading"})
+	want := Problems{
+		{"general.yaml", 7, SeverityError, `toolChoice must be allowed_tools or left out, not "all"`},
+		{"general.yaml", 11, SeverityWarning, `the pattern "none__*" matches no tool of the server`},
+		{"general.yaml", 12, SeverityError, `"[x" is not a pattern for names: syntax error in pattern`},
+		{"general.yaml", 13, SeverityError, `unknown tool "group:writing"; the server tools are: files__read, group:reading`},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+}
+
 func TestBuiltin(t *testing.T) {
 	if got := Lint(Files(), []string{"agent_list_modes"}); len(got) > 0 {
 		t.Errorf("the built-in modes have problems: %v", got)

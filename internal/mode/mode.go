@@ -27,13 +27,21 @@ type Mode struct {
 	// Tools are the names of the server tools that the mode brings, in the order
 	// in which the model sees them. agent_change_mode need not be among them: it is
 	// in every mode (decision 32).
-	Tools []string `json:"tools" jsonschema:"Server tools that the mode brings, in the order in which the model sees them; * stands for any characters. agent_change_mode is in every mode and need not be listed."`
+	// An entry may be a pattern, such as github__*, or a group, such as group:reading.
+	Tools []string `json:"tools" jsonschema:"Server tools that the mode brings, in the order in which the model sees them: names, patterns such as github__*, and groups of the configuration such as group:reading. agent_change_mode is in every mode and need not be listed."`
+	// ToolChoice is empty or AllowedTools.
+	ToolChoice string `json:"toolChoice,omitempty" jsonschema:"allowed_tools: the mode shares one list of attached tools with all modes that say so, and the model is allowed its own. For providers that cache requests."`
 	// ClientTools narrows the client's own tools; nil leaves them as they are.
 	ClientTools       *ClientTools `json:"clientTools,omitempty" jsonschema:"Narrows the tools that the client brings while a session is in the mode. Without it the model is offered all of them."`
 	HumanRoleHints    []string     `json:"humanRoleHints" jsonschema:"Which people the mode is for."`
 	ExampleUtterances []string     `json:"exampleUtterances" jsonschema:"What a user would say whose request belongs to this mode."`
 	RAG               Hints        `json:"rag" jsonschema:"Hints for retrieval while a session is in the mode."`
 }
+
+// AllowedTools is the tool choice of modes that share one list of attached tools, of which
+// each allows its own: the list, and what the provider remembers of it, stays the same
+// when the mode changes. It has an effect only where the provider keeps the model to it.
+const AllowedTools = "allowed_tools"
 
 // Hints steer retrieval while a session is in a mode.
 type Hints struct {

@@ -38,6 +38,7 @@ func Schema() ([]byte, error) {
 		s.Properties[name].Default = json.RawMessage(`[]`)
 	}
 	s.Properties["tools"].UniqueItems = true
+	s.Properties["toolChoice"].Enum = []any{AllowedTools}
 	s.Properties["isDefault"].Default = json.RawMessage(`false`)
 	s.Properties["status"].Default = json.RawMessage(`"active"`)
 	s.Properties["version"].Default = json.RawMessage(`"v1"`)

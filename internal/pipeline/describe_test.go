@@ -88,7 +88,7 @@ func describeRequest(t *testing.T, canonical string, wire []byte) string {
 		Input              []struct {
 			Type, Role string
 			CallID     string `json:"call_id"`
-			Output     string
+			Output     json.RawMessage
 			Content    json.RawMessage
 		}
 	}
@@ -125,7 +125,7 @@ func describeRequest(t *testing.T, canonical string, wire []byte) string {
 	for _, item := range w.Input {
 		switch item.Type {
 		case "function_call_output":
-			fmt.Fprintf(&b, "  output %s: %s\n", item.CallID, item.Output)
+			fmt.Fprintf(&b, "  output %s: %s\n", item.CallID, describeOutput(item.Output))
 		case "function_call":
 			fmt.Fprintf(&b, "  call %s\n", item.CallID)
 		default:
@@ -134,6 +134,17 @@ func describeRequest(t *testing.T, canonical string, wire []byte) string {
 	}
 	return b.String()
 }
+
+// describeOutput shows a tool's output as the model reads it, the data of images left out.
+func describeOutput(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	return string(imageData.ReplaceAll(raw, []byte("${1}…")))
+}
+
+var imageData = regexp.MustCompile(`("data:[^,]*,)[^"]*`)
 
 func names(tools []struct{ Name string }) string {
 	var out []string

@@ -200,7 +200,8 @@ type opened struct {
 
 // accepted is what the journal says of the opening.
 func (o opened) accepted(x Execution) *agent.Accepted {
-	return &agent.Accepted{Warnings: o.warnings, Sources: o.sources, Instructions: o.turn.Instructions, Catalog: o.turn.Catalog.Hash(), Door: x.Door}
+	return &agent.Accepted{Warnings: o.warnings, Sources: o.sources, Instructions: o.turn.Instructions,
+		ServerTools: o.turn.Tools.ServerNames(), Catalog: o.turn.Catalog.Hash(), Door: x.Door}
 }
 
 // open does what precedes the first model call, in the order of decision 10, and writes
@@ -340,8 +341,12 @@ func (p *Pipeline) turn(ctx context.Context, by agent.Caller, s agent.Session, t
 			return nil, err
 		}
 	}
+	var attached []json.RawMessage
+	if shared, ok := catalog.Shared(t.Mode); ok && c.AllowedTools && !c.OmitToolChoice {
+		attached, _ = tools.Among(shared, p.Registry)
+	}
 	return &reasoner.Turn{
-		Key: t.Key, Caller: by,
+		Key: t.Key, Caller: by, Attached: attached,
 		Request: prompt.Request{
 			Mode: t.Mode, SystemPrompt: s.SystemPrompt, ResponseContinuationID: s.LastResponseID, ToolsJSON: string(tools.JSON),
 		},
@@ -468,7 +473,7 @@ func (p *Pipeline) restored(ctx context.Context, by agent.Caller, s agent.Sessio
 			break
 		}
 	}
-	rt, err := p.turn(ctx, by, s, t, tool.ParseSet(t.Tools, p.Registry), p.began(ctx, t.Key, began))
+	rt, err := p.turn(ctx, by, s, t, tool.ParseSet(t.Tools, began.ServerTools, p.Registry), p.began(ctx, t.Key, began))
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/contract"
 	"github.com/aptixhq/aptix/internal/llm/llmtest"
+	"github.com/aptixhq/aptix/internal/mcp/mcptest"
 	"github.com/aptixhq/aptix/internal/mode"
 	"github.com/aptixhq/aptix/internal/pgtest"
 	"github.com/aptixhq/aptix/internal/pipeline"
@@ -29,7 +30,10 @@ import (
 // cluster has the databases of the tests that want one in PostgreSQL.
 var cluster pgtest.Cluster
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(cluster.Around(m)) }
+func TestMain(m *testing.M) {
+	mcptest.Main()
+	goleak.VerifyTestMain(cluster.Around(m))
+}
 
 // logBuffer collects log lines of concurrent turns.
 type logBuffer struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/aptixhq/aptix/internal/events"
 	"github.com/aptixhq/aptix/internal/llm"
 	"github.com/aptixhq/aptix/internal/llm/llmtest"
+	"github.com/aptixhq/aptix/internal/mcp"
 	"github.com/aptixhq/aptix/internal/mode"
 	"github.com/aptixhq/aptix/internal/pipeline"
 	"github.com/aptixhq/aptix/internal/rag"
@@ -39,6 +40,7 @@ type rig struct {
 	provider *llmtest.Server
 	catalog  *mode.Catalog
 	extra    []tool.Tool
+	mcp      *mcp.Servers
 	chain    bool
 	limits   reasoner.Limits
 	times    pipeline.Limits
@@ -90,8 +92,15 @@ func (r *rig) start() {
 	fail(err)
 	list, err := builtin.NewListModes(r.catalog, r.log)
 	fail(err)
-	registry, err := tool.NewRegistry(append([]tool.Tool{change, list}, r.extra...)...)
+	all := append([]tool.Tool{change, list}, r.extra...)
+	if r.mcp != nil {
+		all = append(all, r.mcp.Tools()...)
+	}
+	registry, err := tool.NewRegistry(all...)
 	fail(err)
+	if r.mcp != nil {
+		r.mcp.ReportTo(registry)
+	}
 	r.sessions, err = session.New(session.Config{Store: r.store, Catalog: r.catalog, Registry: registry, Contexts: contexts{}, Log: r.log})
 	fail(err)
 	sessions.Manager = r.sessions
@@ -184,6 +193,8 @@ func (c contexts) Conversation(agentID, conversationID string) (agent.Conversati
 		return agent.ConversationContext{ID: "terse", Model: "test-model-2", System: "Be terse."}, true
 	case "default/blind":
 		return agent.ConversationContext{ID: "blind", Model: "test-model", NoImages: true, NoFiles: true}, true
+	case "default/allowing":
+		return agent.ConversationContext{ID: "allowing", Model: "test-model", AllowedTools: true}, true
 	case "default/unlettered":
 		return agent.ConversationContext{ID: "unlettered", Model: "test-model", NoFiles: true}, true
 	}

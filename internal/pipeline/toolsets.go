@@ -15,8 +15,8 @@ const (
 	maxToolSetsBytes = 64 << 10
 )
 
-// toolSets remembers merged tools. Most turns of a client have the same ones, and
-// a catalogue, which its hash names, and the registry do not change.
+// toolSets remembers merged tools. Most turns of a client have the same ones, a catalogue,
+// which its hash names, does not change, and of the registry only which tools are withdrawn.
 type toolSets struct {
 	mu   sync.Mutex // guards sets
 	sets map[toolSetKey]tool.Set
@@ -26,13 +26,15 @@ type toolSetKey struct {
 	client  string // the client's tools as JSON
 	catalog string // its hash
 	mode    agent.ModeKey
+	// changes is the registry's count.
+	changes int64
 }
 
 func (c *toolSets) merge(clientTools json.RawMessage, catalog string, m mode.Mode, r *tool.Registry) tool.Set {
 	if len(clientTools) > maxToolSetsBytes {
 		return mergeTools(clientTools, m, r)
 	}
-	key := toolSetKey{string(clientTools), catalog, m.Key}
+	key := toolSetKey{string(clientTools), catalog, m.Key, r.Changes()}
 	c.mu.Lock()
 	set, ok := c.sets[key]
 	c.mu.Unlock()

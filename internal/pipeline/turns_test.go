@@ -16,6 +16,7 @@ import (
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/contract"
 	"github.com/aptixhq/aptix/internal/llm/llmtest"
+	"github.com/aptixhq/aptix/internal/mcp"
 	"github.com/aptixhq/aptix/internal/pipeline"
 	"github.com/aptixhq/aptix/internal/prove"
 )
@@ -26,7 +27,8 @@ var update = flag.Bool("update", false, "write what happened into the scenario f
 // archive: its comment says what it shows and which rules it proves, its files are
 // played in order:
 //
-//	options           one per line: chain (the provider remembers)
+//	options           one per line: chain (the provider remembers), mcp (tools of two MCP
+//	                  servers: local, a process, and remote, behind HTTP)
 //	modes/*.yaml      a catalogue instead of the built-in one
 //	docs/*            files that are indexed for the caller's organisation
 //	theirs/*          files that are indexed for another one
@@ -78,6 +80,7 @@ func playScenario(t *testing.T, file string) {
 	sc := &scenario{archive: txtar.Parse(data), got: map[string]string{}}
 	var script []llmtest.Reply
 	modes, docs, theirs := map[string][]byte{}, map[string][]byte{}, map[string][]byte{}
+	var servers *mcp.Servers
 	chain := false
 	for _, f := range sc.archive.Files {
 		if name, ok := strings.CutPrefix(f.Name, "modes/"); ok {
@@ -96,10 +99,13 @@ func playScenario(t *testing.T, file string) {
 			}
 		case "options":
 			chain = strings.Contains(string(f.Data), "chain")
+			if strings.Contains(string(f.Data), "mcp") {
+				servers = mcpServers(t)
+			}
 		}
 	}
 	provider := llmtest.New(t, script...)
-	sc.rig = newRig(t, func(r *rig) { r.provider, r.chain = provider, chain }, withCatalog(modes),
+	sc.rig = newRig(t, func(r *rig) { r.provider, r.chain, r.mcp = provider, chain, servers }, withCatalog(modes),
 		withDocuments(caller.Org, docs), withDocuments("umbrella", theirs))
 	for _, f := range sc.archive.Files {
 		sc.play(f.Name, f.Data)

@@ -93,7 +93,7 @@ func TestDispatch_StartedToolThatTheServerLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.registry = registry
-	r.turn.Tools = tool.ParseSet(r.turn.Tools.JSON, registry)
+	r.turn.Tools = tool.ParseSet(r.turn.Tools.JSON, nil, registry)
 	r.start()
 	out := r.finish()
 	if len(out.Waiting) != 1 || out.Waiting[0].ID != "c2" {

@@ -2,6 +2,7 @@ package reasoner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync/atomic"
@@ -52,16 +53,28 @@ func (r *run) callTool(ctx context.Context, t tool.Tool, call agent.ToolCall) (r
 			res = agent.ToolResult{Code: agent.OutcomeError, Err: fmt.Sprintf("The tool %s failed inside.", call.Name)}
 		}
 	}()
-	out, err := t.Execute(ctx, &tool.ExecutionContext{
+	out, err := content(ctx, t, &tool.ExecutionContext{
 		Caller: r.turn.Caller, Session: r.turn.Key.Session, Turn: r.turn.Key.Turn, Epoch: r.turn.Epoch, Call: call.ID,
 	}, call.Arguments)
+	unknown := (*tool.UnknownOutcome)(nil)
 	switch {
+	case errors.As(err, &unknown):
+		return agent.ToolResult{Code: agent.OutcomeUnknown, Err: err.Error()}
 	case err != nil && ctx.Err() == context.DeadlineExceeded:
 		return agent.ToolResult{Code: agent.OutcomeError, Err: fmt.Sprintf("The tool %s did not finish within %s.", call.Name, r.limits.ToolTime.Round(time.Millisecond))}
 	case err != nil:
 		return agent.ToolResult{Code: agent.OutcomeError, Err: err.Error()}
-	case len(out) > r.limits.ToolResultBytes:
-		return agent.ToolResult{Code: agent.OutcomeError, Err: fmt.Sprintf("The result of %s has %d bytes, more than the %d that fit. Ask for less.", call.Name, len(out), r.limits.ToolResultBytes)}
+	case len(out.Text) > r.limits.ToolResultBytes:
+		return agent.ToolResult{Code: agent.OutcomeError, Err: fmt.Sprintf("The result of %s has %d bytes, more than the %d that fit. Ask for less.", call.Name, len(out.Text), r.limits.ToolResultBytes)}
 	}
-	return agent.ToolResult{Code: agent.OutcomeOK, Result: out}
+	return agent.ToolResult{Code: agent.OutcomeOK, Result: out.Text, Images: out.Images}
+}
+
+// content runs the tool and returns all that it gives.
+func content(ctx context.Context, t tool.Tool, ec *tool.ExecutionContext, arguments string) (tool.Content, error) {
+	if t, ok := t.(tool.ContentTool); ok {
+		return t.ExecuteContent(ctx, ec, arguments)
+	}
+	text, err := t.Execute(ctx, ec, arguments)
+	return tool.Content{Text: text}, err
 }

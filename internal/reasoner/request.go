@@ -27,8 +27,11 @@ func (r *Reasoner) request(t *Turn, s *state) Request {
 		Tools:           t.Tools.Schemas,
 		Chain:           t.Chain,
 		OmitTemperature: t.Context.OmitTemperature, EncryptedReasoning: t.Context.EncryptedReasoning,
-		OmitStore: t.Context.OmitStore, OmitToolChoice: t.Context.OmitToolChoice,
+		OmitStore: t.Context.OmitStore, OmitToolChoice: t.Context.OmitToolChoice, OmitImages: t.Context.NoImages,
 		FirstCall: s.answers == 0, Room: s.room,
+	}
+	if t.Attached != nil {
+		lane.Tools, lane.AllowedTools = t.Attached, t.Tools.Names()
 	}
 	if s.answers > 0 {
 		l1.Instruction, l1.Artifacts, l1.Images = "", nil, nil
@@ -71,7 +74,13 @@ func (q Request) Asked(n int, m agent.ModeKey) agent.Step {
 	}}
 }
 
+// resultsJSON writes the results for the canonical request, where the text of each stands
+// for its images.
 func resultsJSON(results []agent.ToolResult) string {
+	results = slices.Clone(results)
+	for i := range results {
+		results[i].Images = nil
+	}
 	b, err := json.Marshal(results)
 	if err != nil { // cannot happen: strings and numbers only
 		return ""

@@ -27,7 +27,10 @@ type Turn struct {
 	// for turns that begin later (D78).
 	Catalog *mode.Catalog
 	// Tools is frozen for the whole turn (AGN-011 §4.4).
-	Tools           tool.Set
+	Tools tool.Set
+	// Attached go with the requests when they are more than Tools, of which alone the model
+	// is then allowed to call some; nil attaches Tools.
+	Attached        []json.RawMessage
 	RAGContextBlock string
 	SolutionContext string
 	// Instructions are the turn's own, sent with every model call; empty when the

@@ -23,10 +23,12 @@ type Tool struct {
 	Usage       string          `json:"usage" doc:"What the model reads about when to use the tool."`
 	Parameters  json.RawMessage `json:"parameters" doc:"The JSON Schema of the arguments."`
 	Idempotent  bool            `json:"idempotent" doc:"Whether a call may run again after a crash."`
+	Withdrawn   string          `json:"withdrawn,omitempty" doc:"Why the tool is not offered to models for the time being."`
 }
 
-func toolView(d tool.Definition) Tool {
-	return Tool{Name: d.Name, Description: d.Description, Usage: d.Usage, Parameters: d.Parameters, Idempotent: d.Idempotent}
+func (s *Server) toolView(d tool.Definition) Tool {
+	return Tool{Name: d.Name, Description: d.Description, Usage: d.Usage, Parameters: d.Parameters, Idempotent: d.Idempotent,
+		Withdrawn: s.registry.Withdrawn(d.Name)}
 }
 
 func (s *Server) listModes(w http.ResponseWriter, r *http.Request) error {
@@ -58,7 +60,7 @@ func (s *Server) listTools(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, listOf(tools, next, toolView))
+	return writeJSON(w, http.StatusOK, listOf(tools, next, s.toolView))
 }
 
 // cut returns a page of what is in memory whole, list by name. The cursor names the

@@ -14,13 +14,52 @@ import (
 // maxArguments is the size that the arguments of a server tool may have.
 const maxArguments = 1 << 20
 
+// Validator holds arguments to the schema of a tool.
+type Validator struct{ schema *jsonschema.Schema }
+
+// NewValidator returns the validator of a definition's parameters.
+func NewValidator(parameters json.RawMessage) (Validator, error) {
+	schema, err := compile(parameters, goPattern)
+	return Validator{schema}, err
+}
+
+// Check returns what the model wrote as one JSON object that fits the schema; blank means
+// no arguments. The error is for the model and says what to correct.
+func (v Validator) Check(argumentsJSON string) (json.RawMessage, error) {
+	if strings.TrimSpace(argumentsJSON) == "" {
+		argumentsJSON = "{}"
+	}
+	if len(argumentsJSON) > maxArguments {
+		return nil, fmt.Errorf("the arguments are longer than %d bytes; send less", maxArguments)
+	}
+	doc, err := decode([]byte(argumentsJSON))
+	if err != nil {
+		return nil, fmt.Errorf("the arguments are not valid JSON: %w; call again with one JSON object", err)
+	}
+	if err := v.schema.Validate(doc); err != nil {
+		return nil, fmt.Errorf("the arguments do not fit the tool: %w; correct them and call again", unfit(err))
+	}
+	return json.RawMessage(argumentsJSON), nil
+}
+
+// Fits reports whether arguments are ones that a tool of this definition takes; blank
+// means none.
+func Fits(d Definition, argumentsJSON string) bool {
+	v, err := NewValidator(d.Parameters)
+	if err != nil {
+		return false
+	}
+	_, err = v.Check(argumentsJSON)
+	return err == nil
+}
+
 // Arguments reads the arguments of a tool into A, a struct whose fields carry json
 // tags and, in jsonschema tags, the words by which the model knows them. A field
 // without omitempty is required, and members that A lacks are refused.
 type Arguments[A any] struct {
 	// Parameters is the JSON Schema of A.
 	Parameters json.RawMessage
-	schema     *jsonschema.Schema
+	validator  Validator
 }
 
 // ArgumentsOf infers the schema of A.
@@ -39,48 +78,22 @@ func ArgumentsOf[A any]() (Arguments[A], error) {
 	if err != nil {
 		return none, fmt.Errorf("write the schema of %T: %w", *new(A), err)
 	}
-	schema, err := compile(raw, goPattern)
+	validator, err := NewValidator(raw)
 	if err != nil {
 		return none, fmt.Errorf("compile the schema of %T: %w", *new(A), err)
 	}
-	return Arguments[A]{Parameters: raw, schema: schema}, nil
-}
-
-// Fits reports whether arguments are ones that a tool of this definition takes; blank
-// means none.
-func Fits(d Definition, argumentsJSON string) bool {
-	if strings.TrimSpace(argumentsJSON) == "" {
-		argumentsJSON = "{}"
-	}
-	if len(argumentsJSON) > maxArguments {
-		return false
-	}
-	schema, err := compile(d.Parameters, goPattern)
-	if err != nil {
-		return false
-	}
-	doc, err := decode([]byte(argumentsJSON))
-	return err == nil && schema.Validate(doc) == nil
+	return Arguments[A]{Parameters: raw, validator: validator}, nil
 }
 
 // Decode reads what the model wrote; blank means no arguments. The error is for the
 // model and says what to correct.
 func (a Arguments[A]) Decode(argumentsJSON string) (A, error) {
 	var in A
-	if strings.TrimSpace(argumentsJSON) == "" {
-		argumentsJSON = "{}"
-	}
-	if len(argumentsJSON) > maxArguments {
-		return in, fmt.Errorf("the arguments are longer than %d bytes; send less", maxArguments)
-	}
-	doc, err := decode([]byte(argumentsJSON))
+	raw, err := a.validator.Check(argumentsJSON)
 	if err != nil {
-		return in, fmt.Errorf("the arguments are not valid JSON: %w; call again with one JSON object", err)
+		return in, err
 	}
-	if err := a.schema.Validate(doc); err != nil {
-		return in, fmt.Errorf("the arguments do not fit the tool: %w; correct them and call again", unfit(err))
-	}
-	if err := jsonv2.Unmarshal([]byte(argumentsJSON), &in); err != nil {
+	if err := jsonv2.Unmarshal(raw, &in); err != nil {
 		return *new(A), fmt.Errorf("the arguments do not fit the tool: %w; correct them and call again", readable(err))
 	}
 	return in, nil

@@ -9,12 +9,16 @@ import (
 	"strings"
 )
 
-// Registry is the fixed set of server tools of this process. It is safe for
-// concurrent use.
+// Registry is the fixed set of server tools of this process. What it is made of, its
+// groups and reserved prefixes included, is said before it is used; from then on it is
+// safe for concurrent use. A tool may be withdrawn meanwhile, and come back.
 type Registry struct {
 	tools       map[string]Tool
 	definitions []Definition
 	reserved    map[string]bool // folded names
+	prefixes    []string        // folded
+	groups      map[string][]string
+	withdrawn   withdrawals
 }
 
 // NewRegistry returns a registry of these tools in this order. It refuses tools that
@@ -47,6 +51,19 @@ func NewRegistry(tools ...Tool) (*Registry, error) {
 		return nil, fmt.Errorf("register tools: %w", err)
 	}
 	return r, nil
+}
+
+// Reserve keeps the names that begin with the prefix for tools of the server, also those
+// that it does not have now.
+func (r *Registry) Reserve(prefix string) { r.prefixes = append(r.prefixes, fold(prefix)) }
+
+// Check returns what keeps a definition from being shown to a model, nil when nothing
+// does.
+func (d Definition) Check() error {
+	if wrong := d.problems(); len(wrong) > 0 {
+		return errors.New(strings.Join(wrong, "; "))
+	}
+	return nil
 }
 
 // problems returns what keeps a definition from being shown to a model.
@@ -95,8 +112,13 @@ func (r *Registry) Definitions() []Definition {
 }
 
 // Reserved reports whether a client must not use the name: it is the name of a
-// server tool, or so close to one that a model would confuse them (decision 5).
-func (r *Registry) Reserved(name string) bool { return r.reserved[fold(name)] }
+// server tool, or so close to one that a model would confuse them (decision 5), or it
+// begins with a reserved prefix.
+func (r *Registry) Reserved(name string) bool {
+	folded := fold(name)
+	return r.reserved[folded] ||
+		slices.ContainsFunc(r.prefixes, func(p string) bool { return strings.HasPrefix(folded, p) })
+}
 
 // definition returns what the model reads of the tool with this name.
 func (r *Registry) definition(name string) (Definition, bool) {

@@ -26,39 +26,46 @@ type Set struct {
 	Warnings []string
 
 	client []string // names of the client's tools
+	server []string // names of the server's
 	usage  string
 }
 
 // Merge returns the tools of a turn (AGN-011 §4.3): those that the client registered,
-// then the server tools named, which are those of the mode, and always
-// agent_change_mode. The same inputs give the same bytes.
+// then the server tools that the entries of the mode stand for, and always
+// agent_change_mode. The same inputs, and the same tools withdrawn, give the same bytes.
 //
 // Whatever the client's tools are, Merge goes on: what cannot be used is left out
 // with a warning (decision 18). A server tool never takes the place of a client's
 // tool (decision 5), except that nothing takes the place of agent_change_mode
 // (decision 32).
-func Merge(clientTools json.RawMessage, names []string, r *Registry) Set {
+func Merge(clientTools json.RawMessage, entries []string, r *Registry) Set {
 	var s Set
 	tools := s.addClient(clientTools)
+	names := r.expand(entries, s.warnf)
 	if !slices.Contains(names, ChangeMode) {
-		names = append(slices.Clone(names), ChangeMode)
+		names = append(names, ChangeMode)
 	}
-	for i, name := range names {
+	for _, name := range names {
 		d, ok := r.definition(name)
+		why := r.Withdrawn(name)
 		switch {
-		case slices.Contains(names[:i], name):
-			s.warnf("the mode lists tool %q twice", name)
 		case !ok:
 			s.warnf("the mode lists tool %q, which this server does not have", name)
+		case why != "":
+			s.warnf("tool %q is withdrawn: %s", name, why)
 		case s.IsClient(name):
 			s.warnf("server tool %q was left out: a client tool has the same name", name)
 		default:
-			s.Server = append(s.Server, d)
+			s.addServer(d)
 			tools = append(tools, Schema(d))
 		}
 	}
 	s.Schemas, s.JSON, s.usage = tools, array(tools), usage(s.Server)
 	return s
+}
+
+func (s *Set) addServer(d Definition) {
+	s.Server, s.server = append(s.Server, d), append(s.server, d.Name)
 }
 
 // addClient takes over the client's tools that can be used.
@@ -85,10 +92,13 @@ func (s *Set) addClient(raw json.RawMessage) []json.RawMessage {
 	return tools
 }
 
-// ParseSet rebuilds a turn's set from the JSON that Merge gave. The array is taken
-// as it is; what belongs to the server is told by name and schema, so that a client's
-// tool stays the client's even when the server has since learnt one of that name.
-func ParseSet(merged json.RawMessage, r *Registry) Set {
+// ParseSet rebuilds a turn's set from the JSON that Merge gave and the names of the
+// server tools in it. The array is taken as it is. A server tool that the registry has
+// lost since is nobody's: no call of it goes to the client. Journals of before the names
+// were kept have none: what belongs to the server is then told by name and schema, so
+// that a client's tool stays the client's even when the server has since learnt one of
+// that name.
+func ParseSet(merged json.RawMessage, server []string, r *Registry) Set {
 	s := Set{JSON: merged}
 	entries, err := entries(merged)
 	if err != nil {
@@ -98,16 +108,51 @@ func ParseSet(merged json.RawMessage, r *Registry) Set {
 	}
 	for _, e := range entries {
 		s.Schemas = append(s.Schemas, e.raw)
-		d, ok := r.definition(e.name)
-		if ok && (e.name == ChangeMode || same(e.parameters, d.Parameters)) {
-			s.Server = append(s.Server, d)
-		} else if e.name != "" {
+		d, known := r.definition(e.name)
+		mine := slices.Contains(server, e.name)
+		if len(server) == 0 {
+			mine = known && (e.name == ChangeMode || same(e.parameters, d.Parameters))
+		}
+		switch {
+		case mine && known:
+			s.addServer(d)
+		case !mine && e.name != "":
 			s.client = append(s.client, e.name)
 		}
 	}
 	s.usage = usage(s.Server)
 	return s
 }
+
+// Names returns the names of all tools in the set.
+func (s Set) Names() []string { return append(slices.Clone(s.client), s.ServerNames()...) }
+
+// Among returns the schemas of a wider list that holds the set: the client's tools and the
+// server tools that the entries stand for. It is the same for all sets with these client
+// tools within it. When something of the set is not in it, ok is false.
+func (s Set) Among(entries []string, r *Registry) (schemas []json.RawMessage, ok bool) {
+	var own []json.RawMessage
+	for _, raw := range s.Schemas {
+		if !s.isServerSchema(raw) {
+			own = append(own, raw)
+		}
+	}
+	wide := Merge(array(own), entries, r)
+	for _, d := range s.Server {
+		if !wide.IsServer(d.Name) {
+			return nil, false
+		}
+	}
+	return wide.Schemas, true
+}
+
+func (s Set) isServerSchema(raw json.RawMessage) bool {
+	var f function
+	return jsonv2.Unmarshal(raw, &f) == nil && s.IsServer(f.Name)
+}
+
+// ServerNames returns the names of the server tools in the set; for reading only.
+func (s Set) ServerNames() []string { return s.server }
 
 // IsServer reports whether the tool with this name is in the set and runs here.
 func (s Set) IsServer(name string) bool {

@@ -80,7 +80,7 @@ func TestMerge(t *testing.T) {
 				`client tool "a" was left out: an earlier one has the same name`}},
 		{"names that the server does not know, or knows already", "", []string{"gone", "zeta", "zeta"},
 			[]string{serverTool("zeta"), serverTool(tool.ChangeMode)}, []string{"zeta", tool.ChangeMode},
-			[]string{`the mode lists tool "gone", which this server does not have`, `the mode lists tool "zeta" twice`}},
+			[]string{`the mode lists tool "zeta" twice`, `the mode lists tool "gone", which this server does not have`}},
 		{"white space does not reach the model", " [\n " + strings.ReplaceAll(clientTool("a"), ",", " ,\n") + "\n] ", nil,
 			[]string{clientTool("a"), serverTool(tool.ChangeMode)}, []string{tool.ChangeMode}, nil},
 	}
@@ -110,7 +110,7 @@ func TestMerge(t *testing.T) {
 			}
 
 			// The set that a continuation works with is the one that was frozen.
-			frozen := tool.ParseSet(got.JSON, r)
+			frozen := tool.ParseSet(got.JSON, nil, r)
 			if string(frozen.JSON) != string(got.JSON) || frozen.Usage() != got.Usage() {
 				t.Errorf("ParseSet() = %s, want %s", frozen.JSON, got.JSON)
 			}
@@ -151,20 +151,20 @@ func TestParseSet_AfterAnUpgrade(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := tool.ParseSet(json.RawMessage("["+tt.frozen+"]"), registry(t, "zeta"))
+			s := tool.ParseSet(json.RawMessage("["+tt.frozen+"]"), nil, registry(t, "zeta"))
 			if s.IsServer("zeta") != tt.server || s.IsClient("zeta") != tt.client {
 				t.Errorf("IsServer = %v, IsClient = %v", s.IsServer("zeta"), s.IsClient("zeta"))
 			}
 		})
 	}
 	t.Run("agent_change_mode is the server's whatever its schema was", func(t *testing.T) {
-		s := tool.ParseSet(json.RawMessage("["+clientTool(tool.ChangeMode)+"]"), registry(t, tool.ChangeMode))
+		s := tool.ParseSet(json.RawMessage("["+clientTool(tool.ChangeMode)+"]"), nil, registry(t, tool.ChangeMode))
 		if !s.IsServer(tool.ChangeMode) || s.IsClient(tool.ChangeMode) {
 			t.Errorf("IsServer = %v, IsClient = %v", s.IsServer(tool.ChangeMode), s.IsClient(tool.ChangeMode))
 		}
 	})
 	t.Run("unreadable", func(t *testing.T) {
-		s := tool.ParseSet(json.RawMessage(`[{`), registry(t, tool.ChangeMode))
+		s := tool.ParseSet(json.RawMessage(`[{`), nil, registry(t, tool.ChangeMode))
 		if string(s.JSON) != "[]" || len(s.Warnings) != 1 {
 			t.Errorf("ParseSet() = %s, warnings %q", s.JSON, s.Warnings)
 		}

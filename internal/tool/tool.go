@@ -36,6 +36,27 @@ type Tool interface {
 	Execute(ctx context.Context, ec *ExecutionContext, argumentsJSON string) (string, error)
 }
 
+// Content is what a call gave when it is more than text.
+type Content struct {
+	// Text stands for the whole; where images cannot be shown it is all that is.
+	Text   string
+	Images []agent.Image
+}
+
+// ContentTool is a Tool whose results may hold more than text.
+type ContentTool interface {
+	Tool
+	// ExecuteContent is Execute with all that the call gave.
+	ExecuteContent(ctx context.Context, ec *ExecutionContext, argumentsJSON string) (Content, error)
+}
+
+// UnknownOutcome is the error of a call that may have had its effect though no result of
+// it came: whoever it was sent to died, or did not answer in time. Text goes to the model.
+type UnknownOutcome struct{ Text string }
+
+// Error returns the text for the model.
+func (e *UnknownOutcome) Error() string { return e.Text }
+
 // Definition is a server tool as the model reads it.
 type Definition struct {
 	Name string
