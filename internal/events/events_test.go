@@ -242,6 +242,24 @@ func TestLog_RepeatsAreDroppedAndGapsEndIt(t *testing.T) {
 	})
 }
 
+func TestNewLog_IsOneThatNoHubKnows(t *testing.T) {
+	log := events.NewLog(key, 4)
+	log.Append(event(4), event(5))
+	if log.Closed() {
+		t.Error("it is closed from the start")
+	}
+	log.Close()
+	log.Close()
+	if !log.Closed() {
+		t.Error("it is not closed")
+	}
+	got, err := follow(t.Context(), t, log, 4)
+	if err != nil {
+		t.Error(err)
+	}
+	wantSequences(t, got, 5)
+}
+
 func TestHub_FindsTheLogOfATurn(t *testing.T) {
 	hub := events.NewHub()
 	if _, ok := hub.Follow(key); ok {

@@ -14,7 +14,7 @@ import (
 // Log is the events of one delivery of a running turn. One runner appends, any
 // number of followers read.
 type Log struct {
-	hub   *Hub
+	hub   *Hub // nil when no hub knows it
 	key   agent.TurnKey
 	first int64
 
@@ -31,6 +31,9 @@ type other struct {
 	event    *agent.Event
 }
 
+// NewLog returns a Log that no hub knows: a copy of one that another process has.
+func NewLog(k agent.TurnKey, first int64) *Log { return &Log{key: k, first: first} }
+
 // First returns the sequence of the Log's first event. What comes before it is in
 // the journal.
 func (l *Log) First() int64 { return l.first }
@@ -40,6 +43,13 @@ func (l *Log) Next() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.next()
+}
+
+// Closed reports whether nothing comes any more.
+func (l *Log) Closed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
 }
 
 // next is Next with l.mu held.
@@ -109,7 +119,7 @@ func (l *Log) Close() {
 	l.wake()
 	l.mu.Unlock()
 	switch {
-	case closed:
+	case closed, l.hub == nil:
 	case empty:
 		l.hub.drop(l)
 	default:
