@@ -1,0 +1,3 @@
+{{- define "aptix.labels" -}}
+{app.kubernetes.io/name: aptix, app.kubernetes.io/instance: {{ .Release.Name }}}
+{{- end -}}
