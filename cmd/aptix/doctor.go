@@ -71,6 +71,7 @@ It exits with 1 when something would not work.`,
 		checks := []check{
 			{"address", probeTime, func(context.Context) (string, error) { return cfg.Listen, server.CheckListen(cfg.Listen, false) }},
 			checkStore(cfg),
+			{"nats", probeTime, func(ctx context.Context) (string, error) { return checkNATS(ctx, cfg) }},
 			{"modes", probeTime, func(context.Context) (string, error) { return checkModes(cfg) }},
 			{"indexes", indexTime, func(ctx context.Context) (string, error) { return checkIndexes(ctx, cfg) }},
 			{"provider", probeTime, func(ctx context.Context) (string, error) { return checkProvider(ctx, cfg) }},

@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/aptixhq/aptix/internal/bus"
 	"github.com/aptixhq/aptix/internal/config"
 	"github.com/aptixhq/aptix/internal/events"
 	"github.com/aptixhq/aptix/internal/llm"
@@ -62,7 +63,7 @@ when something is wrong with them it keeps those that it has, and says so.`,
 	f.String("data", "", "folder of the data file (default ./aptix-data)")
 	f.StringVar(&file, "config", "", "configuration file (default "+config.DefaultFile+" if it is there)")
 	f.String("database", "", "path of the data file (default: in the data folder), or postgres://USER:PASSWORD@HOST:PORT/DATABASE")
-	f.String("nats", "", "message server between several nodes (not available yet)")
+	f.String("nats", "", "NATS servers between several nodes, nats://HOST:PORT; only with PostgreSQL")
 	f.String("modes", "", "folder of mode files (default: the built-in modes)")
 	f.String("provider", "", "demo or openai (default: openai when OPENAI_API_KEY is set, else demo)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -150,6 +151,7 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 // parts is a server that is built and not yet started.
 type parts struct {
 	store     journal
+	bus       *bus.Bus // nil without NATS
 	documents rag.Keeper
 	mcp       *mcp.Servers
 	modes     *liveModes
@@ -158,7 +160,12 @@ type parts struct {
 	server    *server.Server
 }
 
-func (p *parts) close() error { return errors.Join(p.documents.Close(), p.store.Close()) }
+func (p *parts) close() error {
+	if p.bus != nil {
+		p.bus.Close()
+	}
+	return errors.Join(p.documents.Close(), p.store.Close())
+}
 
 // build puts the server together, from the ground up.
 func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, err error) {
@@ -214,13 +221,18 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 		return nil, err
 	}
 	hub := events.NewHub()
-	bus, err := openBus(cfg, hub, log)
+	others, err := openBus(cfg, hub, log)
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil && others != nil {
+			others.Close()
+		}
+	}()
 	turns, err := pipeline.New(pipeline.Config{
 		Store: store, Sessions: manager, Catalog: catalog, Registry: registry, Contexts: contexts,
-		Reasoner: loop, Hub: hub, Bus: bus, Log: log, Chain: cfg.Chain(),
+		Reasoner: loop, Hub: hub, Bus: hints(others), Log: log, Chain: cfg.Chain(),
 		Limits:    pipeline.Limits{TurnTime: cfg.Limits.Turn, WaitTime: cfg.Limits.Waiting, Lease: cfg.Cluster.Lease, Poll: cfg.Cluster.Poll},
 		Retention: cfg.Retention.Sessions, Retriever: finds,
 	})
@@ -237,7 +249,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 	if err != nil {
 		return nil, err
 	}
-	return &parts{store: store, documents: documents, mcp: servers, modes: modes, sessions: manager, turns: turns, server: edge}, nil
+	return &parts{store: store, bus: others, documents: documents, mcp: servers, modes: modes, sessions: manager, turns: turns, server: edge}, nil
 }
 
 // model returns the way to the model, with its patience.

@@ -185,7 +185,7 @@ func TestLoad_AllProblemsAtOnce(t *testing.T) {
 		"values": {
 			file: "data: ''\nlimits: {turn: 0s, modelCalls: -1}\nretention: {sessions: -1h}\nmodeChange: {consent: required}\n",
 			env:  map[string]string{"APTIX_CONTINUITY": "sometimes", "APTIX_NATS": "nats://n1", "APTIX_PROVIDER": "other"},
-			want: []string{"data: want a folder", "nats: several nodes are not available yet; leave it out",
+			want: []string{"data: want a folder", "nats: only with a database that several nodes share; set database to postgres://, or leave nats out",
 				`provider: "other" is unknown; want demo or openai`, `continuity: "sometimes" is unknown; want auto, provider or replay`,
 				"modeChange.consent: required is not available yet; want prompt", "limits.turn: must be more than zero", "limits.modelCalls: must be more than zero",
 				"retention.sessions: must not be negative; 0 keeps them for ever"},

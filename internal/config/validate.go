@@ -22,8 +22,8 @@ func (c Config) problems() Problems {
 	}
 	p = append(p, c.Database.problems()...)
 	p = append(p, c.Cluster.problems()...)
-	if c.NATS != "" {
-		add("nats: several nodes are not available yet; leave it out")
+	if _, shared := c.PostgreSQL(); c.NATS != "" && !shared {
+		add("nats: only with a database that several nodes share; set database to postgres://, or leave nats out")
 	}
 	switch c.Provider {
 	case ProviderDemo, ProviderOpenAI:
