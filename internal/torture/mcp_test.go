@@ -20,11 +20,6 @@ import (
 	"github.com/aptixhq/aptix/internal/mcp/mcptest"
 )
 
-func TestMain(m *testing.M) {
-	mcptest.Main()
-	os.Exit(m.Run())
-}
-
 // TestKill_AroundACallOfAnMCPServer kills the server while a tool of a real MCP server
 // runs, and just after. The tool may have run; it runs again only where the configuration
 // says that it may. The MCP server ends with the process that started it.
@@ -45,7 +40,7 @@ func TestKill_AroundACallOfAnMCPServer(t *testing.T) {
 			model := llmtest.New(t,
 				llmtest.Reply{Calls: []llmtest.Call{{ID: "call_1", Name: "files__append", Arguments: `{"text":"x"}`}}},
 				llmtest.Reply{Text: "Done."})
-			n := newNode(t, model.URL)
+			n := newNode(t, model.URL, filepath.Join(t.TempDir(), "ledger"))
 			useMCP(t, n, tt.idempotent)
 			n.start(string(tt.point))
 			go func() { // it dies before it answers
@@ -58,7 +53,7 @@ func TestKill_AroundACallOfAnMCPServer(t *testing.T) {
 			select {
 			case <-n.dead:
 			case <-time.After(30 * time.Second):
-				t.Fatalf("the server has not died:\n%s", tail(n.stderr.Bytes()))
+				t.Fatalf("the server has not died:\n%s", n.stderr.tail())
 			}
 			for _, run := range mcpRuns(t, n) {
 				pid := strings.Fields(run)[0]
@@ -157,6 +152,6 @@ func outcomeOf(t *testing.T, n *node) string {
 			t.Fatalf("the turn ended as %s", body)
 		}
 	}
-	t.Fatalf("the turn has not ended:\n%s", tail(n.stderr.Bytes()))
+	t.Fatalf("the turn has not ended:\n%s", n.stderr.tail())
 	return ""
 }

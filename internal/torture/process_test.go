@@ -18,14 +18,14 @@ import (
 
 // node is an aptix process that can be killed and started again.
 type node struct {
-	t      *testing.T
+	t      testing.TB
 	binary string
 	dir    string
 	addr   string
 	env    []string
 
 	cmd    *exec.Cmd
-	stderr *bytes.Buffer
+	stderr said
 	dead   chan struct{}
 	// ready are the times from the start of a process to its first answer.
 	ready []time.Duration
@@ -61,7 +61,9 @@ exampleUtterances: []
 rag: {prefer: [], exclude: []}
 `
 
-func newNode(t *testing.T, modelURL string) *node {
+// newNode returns a node that asks the model at modelURL and writes into a ledger. The
+// environment says what else it works with, above all where its data are.
+func newNode(t testing.TB, modelURL, ledger string, env ...string) *node {
 	t.Helper()
 	path, err := binary()
 	if err != nil {
@@ -90,7 +92,8 @@ func newNode(t *testing.T, modelURL string) *node {
 		t.Fatal(err)
 	}
 	n.env = append(os.Environ(), "OPENAI_API_KEY=sk-none", "OPENAI_BASE_URL="+modelURL+"/v1", "APTIX_CONTINUITY=provider",
-		"APTIX_LEDGER="+n.ledger(), "APTIX_MODES="+modes, "APTIX_DATA="+filepath.Join(n.dir, "data"), "APTIX_LISTEN="+n.addr)
+		"APTIX_LEDGER="+ledger, "APTIX_MODES="+modes, "APTIX_DATA="+filepath.Join(n.dir, "data"), "APTIX_LISTEN="+n.addr)
+	n.env = append(n.env, env...)
 	t.Cleanup(func() {
 		if n.cmd != nil {
 			n.kill()
@@ -99,21 +102,28 @@ func newNode(t *testing.T, modelURL string) *node {
 	return n
 }
 
-func (n *node) ledger() string         { return filepath.Join(n.dir, "ledger") }
 func (n *node) database() string       { return filepath.Join(n.dir, "data", "aptix.db") }
 func (n *node) url(path string) string { return "http://" + n.addr + path }
 
 // start starts the process, armed or not, and waits until it answers or has died.
 func (n *node) start(armed string) (alive bool) {
 	n.t.Helper()
+	alive, err := n.launch(armed)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return alive
+}
+
+// launch is start for a goroutine that is not the test's.
+func (n *node) launch(armed string) (alive bool, err error) {
 	n.cmd = exec.Command(n.binary, "serve")
 	n.cmd.Dir = n.dir
 	n.cmd.Env = append(n.env, failpoint.Env+"="+armed)
-	n.stderr = &bytes.Buffer{}
-	n.cmd.Stderr = n.stderr
+	n.cmd.Stderr = &n.stderr
 	began := time.Now()
 	if err := n.cmd.Start(); err != nil {
-		n.t.Fatal(err)
+		return false, err
 	}
 	dead := make(chan struct{})
 	n.dead = dead
@@ -127,20 +137,46 @@ func (n *node) start(armed string) (alive bool) {
 			_ = res.Body.Close()
 			if res.StatusCode == http.StatusOK {
 				n.ready = append(n.ready, time.Since(began))
-				return true
+				return true, nil
 			}
 		}
 		select {
 		case <-n.dead:
 			if armed == "" {
-				n.t.Fatalf("the server ended by itself:\n%s", n.stderr)
+				return false, fmt.Errorf("the server ended by itself:\n%s", n.stderr.tail())
 			}
-			return false
+			return false, nil
 		case <-deadline:
-			n.t.Fatalf("the server is not ready after 20 s:\n%s", n.stderr)
+			return false, fmt.Errorf("the server is not ready after 20 s:\n%s", n.stderr.tail())
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
+}
+
+// said is what the processes of a node have said.
+type said struct {
+	mu   sync.Mutex // guards text
+	text []byte
+}
+
+func (s *said) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text = append(s.text, b...)
+	return len(b), nil
+}
+
+// count returns how often they said something.
+func (s *said) count(something string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return bytes.Count(s.text, []byte(something))
+}
+
+func (s *said) tail() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return bytes.Clone(s.text[max(0, len(s.text)-4000):])
 }
 
 // kill is kill -9.

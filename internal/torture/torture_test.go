@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ import (
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/failpoint"
 	"github.com/aptixhq/aptix/internal/invariants"
+	"github.com/aptixhq/aptix/internal/mcp/mcptest"
 	"github.com/aptixhq/aptix/internal/store"
 	"github.com/aptixhq/aptix/internal/store/sqlite"
 )
@@ -30,6 +32,11 @@ var (
 	hits     = flag.Int("torture.hits", 1, "how often it dies at each point")
 	sessions = flag.Int("torture.sessions", 32, "how many sessions are at work")
 )
+
+func TestMain(m *testing.M) {
+	mcptest.Main() // this binary is an MCP server, too
+	os.Exit(cluster.Around(m).Run())
+}
 
 // TestKill kills the server at random times.
 func TestKill(t *testing.T) {
@@ -75,42 +82,61 @@ func TestFailpoints(t *testing.T) {
 
 // campaign is a server under load, and what its clients know.
 type campaign struct {
-	t        *testing.T
-	node     *node
+	t        testing.TB
+	node     *node // the first, or only one
+	ledger   string
 	provider *provider
+	model    string
 	workers  []*worker
+	client   *http.Client
 	running  sync.WaitGroup
 	stop     chan struct{}
+	ctx      context.Context // the workers'
 	cancel   context.CancelFunc
 	began    time.Time
 }
 
+// begin begins a campaign against one node.
 func begin(t *testing.T) *campaign {
 	t.Helper()
-	c := &campaign{t: t, provider: &provider{}, stop: make(chan struct{}), began: time.Now()}
-	model := httptest.NewServer(c.provider)
-	t.Cleanup(model.Close)
-	c.node = newNode(t, model.URL)
-	ctx, cancel := context.WithCancel(context.Background())
-	c.cancel = cancel
-	t.Cleanup(func() { cancel(); c.running.Wait() })
-
-	transport := &http.Transport{MaxIdleConnsPerHost: *sessions, DisableKeepAlives: false}
-	t.Cleanup(transport.CloseIdleConnections)
+	c := newCampaign(t)
+	c.node = newNode(t, c.model, c.ledger)
 	c.node.start("")
-	for i := range *sessions {
-		w := &worker{node: c.node, client: &http.Client{Transport: transport}, session: fmt.Sprintf("s%d", i), rng: rand.New(rand.NewPCG(uint64(i), 1))}
-		status, body, err := w.call(ctx, http.MethodPost, "/v1/sessions", map[string]any{"sessionId": w.session,
-			"tools": []any{map[string]any{"type": "function", "name": "read_file", "description": "Reads.", "parameters": map[string]any{"type": "object"}}}})
-		if err != nil || status != http.StatusCreated {
-			t.Fatalf("create session: %d %s (%v)", status, body, err)
-		}
-		c.workers = append(c.workers, w)
-		c.running.Go(func() { w.work(ctx, c.stop) })
-	}
+	c.employ(c.node)
 	time.Sleep(20 * time.Millisecond)
 	c.node.kill()
 	return c
+}
+
+// newCampaign returns a campaign that has a model and a ledger, and no server yet.
+func newCampaign(t testing.TB) *campaign {
+	t.Helper()
+	c := &campaign{t: t, provider: &provider{}, stop: make(chan struct{}), began: time.Now(), ledger: filepath.Join(t.TempDir(), "ledger")}
+	model := httptest.NewServer(c.provider)
+	t.Cleanup(model.Close)
+	c.model = model.URL
+	ctx, cancel := context.WithCancel(context.Background())
+	c.ctx, c.cancel = ctx, cancel
+	t.Cleanup(func() { cancel(); c.running.Wait() })
+	transport := &http.Transport{MaxIdleConnsPerHost: *sessions}
+	t.Cleanup(transport.CloseIdleConnections)
+	c.client = &http.Client{Transport: transport}
+	return c
+}
+
+// employ creates the sessions and lets their clients work.
+func (c *campaign) employ(at site) {
+	c.t.Helper()
+	for i := range *sessions {
+		w := &worker{site: at, client: c.client, session: fmt.Sprintf("s%d", i), rng: rand.New(rand.NewPCG(uint64(i), 1))}
+		status, body, err := w.call(c.ctx, http.MethodPost, "/v1/sessions", map[string]any{"sessionId": w.session,
+			"tools": []any{map[string]any{"type": "function", "name": "read_file", "description": "Reads.", "parameters": map[string]any{"type": "object"}}}})
+		if err != nil || status != http.StatusCreated {
+			c.t.Fatalf("create session: %d %s (%v)", status, body, err)
+		}
+		c.workers = append(c.workers, w)
+		c.running.Go(func() { w.work(c.ctx, c.stop) })
+	}
 }
 
 // end lets the server live until every turn has ended, and checks everything.
@@ -118,37 +144,57 @@ func (c *campaign) end(what string) {
 	c.t.Helper()
 	close(c.stop)
 	c.node.start("")
+	c.finish(20 * time.Second)
+	c.node.kill()
+	integrity(c.t, c.node.database())
+	s, err := sqlite.Open(c.t.Context(), c.node.database(), nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			c.t.Error(err)
+		}
+	}()
+	c.report(what, s)
+	c.t.Logf("slowest start %s", slices.Max(c.node.ready).Round(time.Millisecond))
+}
+
+// finish waits until the clients have seen the end of their last turns.
+func (c *campaign) finish(within time.Duration) {
+	c.t.Helper()
 	finished := make(chan struct{})
 	go func() { c.running.Wait(); close(finished) }()
 	select {
 	case <-finished:
-	case <-time.After(20 * time.Second):
+	case <-time.After(within):
 		c.cancel()
-		c.t.Errorf("turns have not ended 60 s after the last start; the server says:\n%s", tail(c.node.stderr.Bytes()))
+		<-finished
+		c.t.Errorf("turns have not ended %s after the last fault; the server says:\n%s", within, c.node.stderr.tail())
 	}
-	c.node.kill()
-	turns, acknowledged, ended := c.check()
-	c.t.Logf("%s under %d sessions in %s: %d turns sent, %d acknowledged, %d in the store, %d model calls, slowest start %s",
-		what, len(c.workers), time.Since(c.began).Round(time.Millisecond), turns, acknowledged, ended, c.provider.asks.Load(), slices.Max(c.node.ready).Round(time.Millisecond))
 }
 
-func tail(b []byte) []byte { return b[max(0, len(b)-4000):] }
+// report checks everything and says how much that was.
+func (c *campaign) report(what string, s keeper) {
+	c.t.Helper()
+	turns, acknowledged, ended := c.check(s)
+	c.t.Logf("%s under %d sessions in %s: %d turns sent, %d acknowledged, %d in the store, %d model calls",
+		what, len(c.workers), time.Since(c.began).Round(time.Millisecond), turns, acknowledged, ended, c.provider.asks.Load())
+}
 
-// check holds the data file to the invariants and to what the clients were told.
-func (c *campaign) check() (turns, acknowledged, kept int) {
+// keeper is a store, as the check reads it.
+type keeper interface {
+	Session(ctx context.Context, org agent.OrgID, id agent.SessionID) (agent.Session, error)
+	ModeHistory(ctx context.Context, org agent.OrgID, id agent.SessionID, p store.Page) ([]agent.ModeChange, string, error)
+	Turns(ctx context.Context, org agent.OrgID, id agent.SessionID, p store.Page) ([]agent.Turn, string, error)
+	Steps(ctx context.Context, k agent.TurnKey) ([]agent.Step, error)
+}
+
+// check holds what is kept to the invariants and to what the clients were told.
+func (c *campaign) check(s keeper) (turns, acknowledged, kept int) {
 	t := c.t
 	ctx := t.Context()
-	integrity(t, c.node.database())
-	s, err := sqlite.Open(ctx, c.node.database(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	ran := c.ledger()
+	ran := c.runs()
 	const org = agent.OrgID("local")
 	for _, w := range c.workers {
 		for _, wrong := range w.wrong {
@@ -219,7 +265,7 @@ func (c *campaign) check() (turns, acknowledged, kept int) {
 }
 
 // all reads a list to its end.
-func all[T any](t *testing.T, page func(store.Page) ([]T, string, error)) (out []T) {
+func all[T any](t testing.TB, page func(store.Page) ([]T, string, error)) (out []T) {
 	t.Helper()
 	p := store.Page{Limit: store.MaxLimit}
 	for {
@@ -234,10 +280,10 @@ func all[T any](t *testing.T, page func(store.Page) ([]T, string, error)) (out [
 	}
 }
 
-// ledger returns how often each call ran.
-func (c *campaign) ledger() map[string]int {
+// runs returns how often each call ran.
+func (c *campaign) runs() map[string]int {
 	c.t.Helper()
-	data, err := os.ReadFile(c.node.ledger())
+	data, err := os.ReadFile(c.ledger)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -248,7 +294,7 @@ func (c *campaign) ledger() map[string]int {
 	return ran
 }
 
-func integrity(t *testing.T, path string) {
+func integrity(t testing.TB, path string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
 	if err != nil {

@@ -12,13 +12,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // worker is the client of one session. It sends one turn after the other, follows each
 // to its end through every crash, and remembers what it was told.
 type worker struct {
-	node    *node
+	site    site
 	client  *http.Client
 	session string
 	rng     *rand.Rand
@@ -26,7 +27,12 @@ type worker struct {
 	mu    sync.Mutex // guards what follows
 	turns []*sent
 	wrong []string
+
+	broken atomic.Int64 // requests that got no answer
 }
+
+// site is where a worker sends its requests: to one node, or to any of many.
+type site interface{ url(path string) string }
 
 // sent is a turn as its client knows it.
 type sent struct {
@@ -207,13 +213,10 @@ func (w *worker) read(ctx context.Context, t *sent, body io.Reader) (string, jso
 // frames takes in the events of a body up to the one that ends a delivery.
 func (w *worker) frames(t *sent, body io.Reader) (kind string, answer json.RawMessage, ended bool) {
 	for n, f := range parse(body) {
-		if f.kind == "turn.resumed" {
-			var e struct{ ReplaceFrom int64 }
-			if json.Unmarshal([]byte(f.data), &e) == nil {
-				for seen := range t.seen {
-					if seen >= e.ReplaceFrom {
-						delete(t.seen, seen) // void, as the event says
-					}
+		if from, void := replaced(f); void {
+			for seen := range t.seen {
+				if seen >= from {
+					delete(t.seen, seen)
 				}
 			}
 		}
@@ -244,6 +247,16 @@ func (w *worker) frames(t *sent, body io.Reader) (kind string, answer json.RawMe
 		}
 	}
 	return kind, answer, ended
+}
+
+// replaced returns the sequence from which on what was shown before an event is void.
+func replaced(f frame) (from int64, void bool) {
+	if f.kind != "turn.resumed" {
+		return 0, false
+	}
+	var e struct{ ReplaceFrom int64 }
+	err := json.Unmarshal([]byte(f.data), &e)
+	return e.ReplaceFrom, err == nil
 }
 
 // parse yields the whole events of a stream.
@@ -285,6 +298,12 @@ func (w *worker) compare(ctx context.Context, t *sent) {
 		}
 		whole, next, ended := map[int64]frame{}, int64(1), false
 		for n, f := range parse(bytes.NewReader(text)) {
+			if from, void := replaced(f); void && from == n {
+				// Its node has died under this reader: the text from here on is void.
+				for ; next > n; next-- {
+					delete(whole, next-1)
+				}
+			}
 			if n != next {
 				w.errorf("turn %s: event %d comes where %d should", t.id, n, next)
 			}
@@ -310,12 +329,16 @@ func (w *worker) post(ctx context.Context, path string, body any) (*http.Respons
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.node.url(path), bytes.NewReader(data))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.site.url(path), bytes.NewReader(data))
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	return w.client.Do(req)
+	res, err := w.client.Do(req)
+	if err != nil {
+		w.broken.Add(1)
+	}
+	return res, err
 }
 
 func (w *worker) call(ctx context.Context, method, path string, body any) (int, []byte, error) {
@@ -329,7 +352,7 @@ func (w *worker) call(ctx context.Context, method, path string, body any) (int, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, w.node.url(path), data)
+	req, err := http.NewRequestWithContext(ctx, method, w.site.url(path), data)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -338,6 +361,7 @@ func (w *worker) call(ctx context.Context, method, path string, body any) (int, 
 	}
 	res, err := w.client.Do(req)
 	if err != nil {
+		w.broken.Add(1)
 		return 0, nil, err
 	}
 	defer func() { _ = res.Body.Close() }()
