@@ -298,8 +298,8 @@ func TestFleet_RollingRestart(t *testing.T) {
 	}
 	f.settle(fmt.Sprintf("%d nodes restarted", *restarts))
 	for _, w := range f.workers {
-		if n := w.broken.Load(); n > 0 {
-			t.Errorf("%s: %d requests broke off", w.session, n)
+		if n := len(w.broken); n > 0 {
+			t.Errorf("%s: %d requests broke off, such as by: %v", w.session, n, w.broken[0])
 		}
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -28,7 +27,7 @@ type worker struct {
 	turns []*sent
 	wrong []string
 
-	broken atomic.Int64 // requests that got no answer
+	broken []error // of requests that got no answer
 }
 
 // site is where a worker sends its requests: to one node, or to any of many.
@@ -57,6 +56,12 @@ func (w *worker) errorf(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.wrong = append(w.wrong, w.session+": "+fmt.Sprintf(format, args...))
+}
+
+func (w *worker) breaks(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.broken = append(w.broken, err)
 }
 
 // work sends turns until stop is closed and then finishes the last one.
@@ -336,7 +341,7 @@ func (w *worker) post(ctx context.Context, path string, body any) (*http.Respons
 	req.Header.Set("Content-Type", "application/json")
 	res, err := w.client.Do(req)
 	if err != nil {
-		w.broken.Add(1)
+		w.breaks(err)
 	}
 	return res, err
 }
@@ -361,7 +366,7 @@ func (w *worker) call(ctx context.Context, method, path string, body any) (int, 
 	}
 	res, err := w.client.Do(req)
 	if err != nil {
-		w.broken.Add(1)
+		w.breaks(err)
 		return 0, nil, err
 	}
 	defer func() { _ = res.Body.Close() }()
