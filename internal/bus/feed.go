@@ -42,6 +42,7 @@ func (b *Bus) asked(m *nats.Msg) {
 // sent. A reader that has seen what there is would else come back at once, and again.
 func (b *Bus) hasMore(log *events.Log, after int64) bool {
 	closed := log.Closed()
+	after = max(after, log.First()-1) // what comes before the Log is in the journal
 	if after+1 >= log.Next() {
 		return !closed
 	}

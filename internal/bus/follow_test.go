@@ -388,3 +388,15 @@ func TestFollow_ACopyThatAReaderHasClosed(t *testing.T) {
 	u.end()
 	same(t, all(t, again, 0), u.events)
 }
+
+// A turn that was taken over just now has shown nothing yet, and its log begins far behind
+// what the reader has seen.
+func TestFollow_ALogThatBeginsLaterAndIsEmpty(t *testing.T) {
+	owner, reader := pair(t)
+	u := begin(owner, key, 14)
+	copied := must(t, reader, key, 2)
+	u.show()
+	await(t, copied, u.log.Next())
+	u.end()
+	same(t, all(t, copied, 0), u.events)
+}

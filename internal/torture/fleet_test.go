@@ -286,7 +286,7 @@ func TestFleet_RollingRestart(t *testing.T) {
 		m.out.Store(true)
 		time.Sleep(50 * time.Millisecond)
 		if err := m.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
+			t.Fatalf("%v; the node said:\n%s", err, m.stderr.tail())
 		}
 		select {
 		case <-m.dead:
