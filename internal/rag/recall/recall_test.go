@@ -43,13 +43,16 @@ func TestRecall(t *testing.T) {
 		t.Fatal(err)
 	}
 	forget(t, store, "internal/rag/recall/testdata/questions.txt")
+	if few > 0 {
+		questions = questions[:few]
+	}
 	t.Logf("%d questions over %d files, %d passages", len(questions), report.Files, report.Chunks)
 	t.Logf("%-8s  recall@5  recall@1", "method")
 	for _, method := range []rag.Method{rag.Lexical, rag.Vector, rag.Hybrid} {
 		five, one, missed := measure(t, store, method, questions)
 		t.Logf("%-8s  %8.2f  %8.2f", method, five, one)
 		t.Logf("missed by %s:\n  %s", method, strings.Join(missed, "\n  "))
-		if five < least[method] {
+		if few == 0 && five < least[method] {
 			t.Errorf("recall@5 of %s is %.2f, less than %.2f", method, five, least[method])
 		}
 	}

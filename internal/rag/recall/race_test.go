@@ -1,0 +1,7 @@
+//go:build race
+
+package recall_test
+
+// few is how many questions are asked under the race detector, which makes the
+// comparison of vectors some thirty times as slow. They tell nothing of recall.
+const few = 5
