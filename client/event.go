@@ -13,7 +13,9 @@ const (
 	EventToolStarted      EventType = "tool.started"
 	EventToolFinished     EventType = "tool.finished"
 	EventModeChanged      EventType = "mode.changed"
+	EventModeEntered      EventType = "mode.entered"
 	EventApprovalRequired EventType = "approval.required"
+	EventApprovalDecided  EventType = "approval.decided"
 	EventTurnResumed      EventType = "turn.resumed"
 	EventTurnCompleted    EventType = "turn.completed"
 	EventTurnWaiting      EventType = "turn.waiting"
@@ -28,6 +30,14 @@ func (t EventType) EndsTurn() bool {
 
 // EndsDelivery reports whether this is the last event of Stream and StreamContinue.
 func (t EventType) EndsDelivery() bool { return t == EventTurnWaiting || t.EndsTurn() }
+
+// ModeEntry is how the entry into a mode ended.
+type ModeEntry struct {
+	Mode  string `json:"mode"`
+	Ready bool   `json:"ready"`
+	// Problem says which bootstrap tool failed and why.
+	Problem string `json:"problem,omitempty"`
+}
 
 // Event is one message of a turn's stream. Members that do not belong to its type are
 // empty.
@@ -51,6 +61,16 @@ type Event struct {
 	Ms         int64  `json:"ms,omitempty"`
 	// ModeChange is set for mode.changed; in JSON its members are the event's own.
 	*ModeChange
+	// WelcomeMessage is a mode's, of the turn.started or mode.changed that enters it.
+	WelcomeMessage string `json:"welcomeMessage,omitempty"`
+	// Entry is how the entry into a mode ended (mode.entered).
+	Entry *ModeEntry `json:"entry,omitempty"`
+	// Approval is a call that waits for the user (approval.required); of an
+	// approval.decided there are ApprovalID, Decision and DecidedBy.
+	Approval   *Approval `json:"approval,omitempty"`
+	ApprovalID string    `json:"approvalId,omitempty"`
+	Decision   Decision  `json:"decision,omitempty"`
+	DecidedBy  string    `json:"decidedBy,omitempty"`
 	// ReplaceFrom is the sequence from which on shown text is void (turn.resumed).
 	ReplaceFrom int64 `json:"replaceFrom,omitempty"`
 	// Response is the answer (turn.completed, turn.waiting).

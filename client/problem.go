@@ -26,6 +26,7 @@ const (
 	CodeTurnConflict        Code = "turn_conflict"
 	CodeTurnInProgress      Code = "turn_in_progress"
 	CodeTurnNotWaiting      Code = "turn_not_waiting"
+	CodeApprovalDecided     Code = "approval_decided"
 	CodeTurnCancelled       Code = "turn_cancelled"
 	CodeTurnExpired         Code = "turn_expired"
 	CodeContextPinned       Code = "context_pinned"

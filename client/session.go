@@ -52,6 +52,32 @@ type Session struct {
 	CreatedAt time.Time `json:"createdAt"`
 	UpdatedAt time.Time `json:"updatedAt"`
 	CreatedBy string    `json:"createdBy,omitempty"`
+	// ModeReady tells that the mode's bootstrap tools have run, if it has any.
+	ModeReady bool `json:"modeReady,omitempty"`
+	// WelcomeMessage is the mode's, when the session enters it with this answer.
+	WelcomeMessage string `json:"welcomeMessage,omitempty"`
+	// Parent is where the session was branched off.
+	Parent *Parent `json:"parent,omitempty"`
+	// ApprovedTools are approved for the rest of the session.
+	ApprovedTools []string `json:"approvedTools,omitempty"`
+}
+
+// Parent names the session that another one was branched off, and its last turn that the
+// other one remembers.
+type Parent struct {
+	SessionID string `json:"sessionId"`
+	TurnID    string `json:"turnId,omitempty"`
+}
+
+// NewBranch describes a session that remembers what another one does. All members are
+// optional.
+type NewBranch struct {
+	// SessionID names the new session: the same request again makes no second one.
+	SessionID string `json:"sessionId,omitempty"`
+	// Mode is the new session's, its parent's when empty.
+	Mode string `json:"mode,omitempty"`
+	// AtTurnID is the last turn that it remembers, the last completed one when empty.
+	AtTurnID string `json:"atTurnId,omitempty"`
 }
 
 // ModeChange is what an answer or an event says about a change of the mode.
@@ -61,6 +87,8 @@ type ModeChange struct {
 	// Branch tells that the user wants the new work in a new session (AGN-011 §5.6).
 	Branch bool   `json:"branch"`
 	Reason string `json:"reason"`
+	// WelcomeMessage is the new mode's message to the user.
+	WelcomeMessage string `json:"welcomeMessage,omitempty"`
 }
 
 // ModeHistoryEntry is one change of a session's mode (AGN-011 §3.2).
@@ -75,6 +103,8 @@ type ModeHistoryEntry struct {
 	Org    string `json:"org"`
 	User   string `json:"user"`
 	Branch bool   `json:"branch"`
+	// ApprovalID is the user's consent in that turn, where it was asked for.
+	ApprovalID string `json:"approvalId,omitempty"`
 }
 
 // Page asks for a part of a list. The zero value is the first part in the server's
@@ -108,6 +138,14 @@ func (c *Client) CreateSession(ctx context.Context, s NewSession) (*Session, err
 	s.Tools = typed(s.Tools)
 	var out Session
 	err := c.call(ctx, request{method: http.MethodPost, path: at("v1", "sessions"), body: s}, &out)
+	return orNil(&out, err)
+}
+
+// Branch makes a session that remembers what this one does. With a SessionID it may be
+// repeated.
+func (c *Client) Branch(ctx context.Context, sessionID string, b NewBranch) (*Session, error) {
+	var out Session
+	err := c.call(ctx, request{method: http.MethodPost, path: at("v1", "sessions", sessionID, "branch"), body: b, repeat: b.SessionID != ""}, &out)
 	return orNil(&out, err)
 }
 

@@ -85,7 +85,8 @@ const (
 )
 
 // Answer is what a turn gives: a final answer with PrimaryOutputText, or ToolCalls that
-// this client must run. The members of the other kind are empty.
+// this client must run, or Approvals that its user must decide. The members of the other
+// kind are empty.
 type Answer struct {
 	Kind      AnswerKind `json:"kind"`
 	SessionID string     `json:"sessionId"`
@@ -100,6 +101,9 @@ type Answer struct {
 	ToolResults       []ServerToolResult `json:"toolResults,omitempty"`
 	UserWarnings      []string           `json:"userWarnings,omitempty"`
 	ToolCalls         []ToolCall         `json:"toolCalls,omitempty"`
+	Approvals         []Approval         `json:"approvals,omitempty"`
+	// WelcomeMessage is the mode's, of a turn that began the session.
+	WelcomeMessage string `json:"welcomeMessage,omitempty"`
 
 	raw json.RawMessage
 }

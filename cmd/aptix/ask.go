@@ -178,7 +178,7 @@ func (a asking) conclude(answer client.Answer) error {
 	if m := answer.ModeChange; m != nil {
 		say(a.notes, "The mode changed from %s to %s: %s", m.PreviousMode, m.Mode, m.Reason)
 		if m.Branch {
-			say(a.notes, "For the new session that was asked for: aptix ask --mode %s TEXT", m.Mode)
+			say(a.notes, "A new session was asked for: /branch in 'aptix chat --session %s' starts it.", a.turn.SessionID)
 		}
 	}
 	for _, s := range answer.Sources {
@@ -186,6 +186,9 @@ func (a asking) conclude(answer client.Answer) error {
 	}
 	for _, w := range answer.UserWarnings {
 		say(a.notes, "Warning: %s", w)
+	}
+	if n := len(answer.Approvals); n > 0 {
+		return fmt.Errorf("the turn waits for your decision on %s; 'aptix chat --session %s' asks for it", answer.Approvals[0].Name, answer.SessionID)
 	}
 	if answer.Kind == client.AnswerClientToolContinuation {
 		return fmt.Errorf("the turn waits for tools of this session's client; go on with 'aptix chat --session %s'", answer.SessionID)

@@ -29,7 +29,7 @@ func TestAsk_Streamed(t *testing.T) {
 		"sequences":   {[]string{`text.delta "text":"a\u001b]52;c;"`, `text.delta "text":"evil\u0007b"`, `turn.completed ` + answer + `}`}, "ab\n", "", ""},
 		"mode and warnings": {[]string{`turn.completed ` + answer + `,"userWarnings":["careful\u001b[2J"],
 			"modeChange":{"previousMode":"general","mode":"ddr_authoring","branch":true,"reason":"asked"}}`}, "Hello.\n",
-			"The mode changed from general to ddr_authoring: asked\nFor the new session that was asked for: aptix ask --mode ddr_authoring TEXT\nWarning: careful\n", ""},
+			"The mode changed from general to ddr_authoring: asked\nA new session was asked for: /branch in 'aptix chat --session s' starts it.\nWarning: careful\n", ""},
 		"restart": {[]string{`text.delta "text":"Hel"`, `turn.resumed "replaceFrom":2`, `text.delta "text":"Hello."`, `turn.completed ` + answer + `}`},
 			"Hel\nHello.\n", "The server was restarted and answers again.\n", ""},
 		"failed":    {[]string{`text.delta "text":"Hel"`, `turn.failed "problem":{"code":"provider_failed","detail":"down"}`}, "Hel\n", "", "down (provider_failed)"},

@@ -194,7 +194,8 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 		}
 	}()
 	contexts := cfg.Contexts()
-	manager, err := session.New(session.Config{Store: store, Catalog: catalog, Registry: registry, Contexts: contexts, Log: log})
+	manager, err := session.New(session.Config{Store: store, Catalog: catalog, Registry: registry, Contexts: contexts, Log: log,
+		Consent: cfg.ModeChange.Consent == config.ConsentRequired})
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +234,9 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 	turns, err := pipeline.New(pipeline.Config{
 		Store: store, Sessions: manager, Catalog: catalog, Registry: registry, Contexts: contexts,
 		Reasoner: loop, Hub: hub, Bus: hints(others), Log: log, Chain: cfg.Chain(),
-		Limits:    pipeline.Limits{TurnTime: cfg.Limits.Turn, WaitTime: cfg.Limits.Waiting, Lease: cfg.Cluster.Lease, Poll: cfg.Cluster.Poll},
+		ApprovalRules: cfg.Approvals, Consent: cfg.ModeChange.Consent == config.ConsentRequired,
+		Limits: pipeline.Limits{TurnTime: cfg.Limits.Turn, WaitTime: cfg.Limits.Waiting, ApprovalTime: cfg.Limits.Approval,
+			Lease: cfg.Cluster.Lease, Poll: cfg.Cluster.Poll},
 		Retention: cfg.Retention.Sessions, Retriever: finds,
 	})
 	if err != nil {

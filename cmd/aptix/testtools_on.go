@@ -9,23 +9,25 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/tool"
 )
 
 // testTools are the tools of a build that is made to be killed. What they do can be
 // counted from outside.
 func testTools() []tool.Tool {
-	return []tool.Tool{&ledger{name: "ledger_append"}, &ledger{name: "ledger_repeat", idempotent: true}}
+	return []tool.Tool{&ledger{name: "ledger_append"}, &ledger{name: "ledger_repeat", idempotent: true}, &ledger{name: "ledger_ask", approval: agent.ApprovalAlwaysAsk}}
 }
 
 // ledger writes a line for each of its runs into the file that APTIX_LEDGER names.
 type ledger struct {
 	name       string
 	idempotent bool
+	approval   agent.ApprovalPolicy
 }
 
 func (l *ledger) Definition() tool.Definition {
-	return tool.Definition{Name: l.name, Description: "Writes a line.", Usage: "Use it when the plan says so.", Idempotent: l.idempotent,
+	return tool.Definition{Name: l.name, Description: "Writes a line.", Usage: "Use it when the plan says so.", Idempotent: l.idempotent, Approval: l.approval,
 		Parameters: json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)}
 }
 

@@ -23,6 +23,7 @@ const (
 	KindTurnConflict         Kind = "turn_conflict"
 	KindTurnInProgress       Kind = "turn_in_progress"
 	KindTurnNotWaiting       Kind = "turn_not_waiting"
+	KindApprovalDecided      Kind = "approval_decided"
 	KindTurnCancelled        Kind = "turn_cancelled"
 	KindTurnExpired          Kind = "turn_expired"
 	KindContextPinned        Kind = "context_pinned"

@@ -14,7 +14,9 @@ const (
 	EventToolStarted      EventType = "tool.started"
 	EventToolFinished     EventType = "tool.finished"
 	EventModeChanged      EventType = "mode.changed"
+	EventModeEntered      EventType = "mode.entered"
 	EventApprovalRequired EventType = "approval.required"
+	EventApprovalDecided  EventType = "approval.decided"
 	EventTurnResumed      EventType = "turn.resumed"
 	EventTurnCompleted    EventType = "turn.completed"
 	EventTurnWaiting      EventType = "turn.waiting"
@@ -50,8 +52,15 @@ type Event struct {
 	Outcome         ToolOutcome `json:"outcome,omitempty"`
 	Ms              *int64      `json:"ms,omitempty"`
 	*ModeSwitch
+	// Welcome is the message of a mode that is entered by the event.
+	Welcome  string    `json:"welcomeMessage,omitempty"`
+	Entry    *Entered  `json:"entry,omitempty"`
+	Approval *Approval `json:"approval,omitempty"`
+	*Decided
 	ReplaceFrom int64           `json:"replaceFrom,omitempty"`
 	Response    json.RawMessage `json:"response,omitempty"`
+	// AsksUser tells that a turn.waiting waits for decisions, not for client tools.
+	AsksUser bool `json:"-"`
 	// Fault is turned into the problem member at the edge, where its status is known.
 	Fault *Fault `json:"-"`
 }

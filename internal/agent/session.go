@@ -35,10 +35,35 @@ type Session struct {
 	// (AGN-003 §3, decision 20). It never leaves the server.
 	LastResponseID string
 	// Turns counts the turns accepted so far.
-	Turns     int64
+	Turns int64
+	// Approved are the tools that the user approved for the rest of the session.
+	Approved []string
+	// Parent is where the session was branched off; zero for one that was not.
+	Parent Lineage
+	// Entry is how far the session has entered its mode.
+	Entry     ModeEntry
 	CreatedAt time.Time
 	UpdatedAt time.Time
 }
+
+// Lineage names the session that another one was branched off, and its last turn that
+// the other one remembers. It stays when that session is erased.
+type Lineage struct {
+	Session SessionID
+	Turn    TurnID
+}
+
+// ModeEntry is how far a session has entered its mode: whether the mode's bootstrap tools
+// have run. It begins anew with each change of the mode.
+type ModeEntry string
+
+// The stages of an entry. Of a mode without bootstrap tools the first is the last.
+const (
+	EntryPending ModeEntry = "pending" // the next turn runs them
+	EntryRunning ModeEntry = "running" // the mode cannot be changed meanwhile
+	EntryReady   ModeEntry = "ready"
+	EntryFailed  ModeEntry = "failed" // one of them failed; the next turn runs them again
+)
 
 // Concurrency is what happens to a user turn that arrives while another is active.
 type Concurrency string
@@ -75,6 +100,8 @@ type ModeChange struct {
 	Epoch int64
 	// Branch tells that the caller means to go on in a new session (AGN-011 §5.6).
 	Branch bool
+	// Approval is the user's consent in that turn; empty when none was asked for.
+	Approval ApprovalID
 }
 
 // Actor says on whose word a mode changed.
@@ -92,6 +119,8 @@ type ModeSwitch struct {
 	Mode         ModeKey `json:"mode"`
 	Branch       bool    `json:"branch"`
 	Reason       string  `json:"reason"`
+	// WelcomeMessage is the new mode's message to the user.
+	WelcomeMessage string `json:"welcomeMessage,omitempty"`
 }
 
 // ContextName names a configured conversation context.

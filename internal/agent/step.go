@@ -12,11 +12,15 @@ type StepKind string
 const (
 	StepQueued       StepKind = "queued" // taken while another turn of the session was active
 	StepAccepted     StepKind = "accepted"
+	StepEntering     StepKind = "entering"      // the bootstrap tools of the mode, before they run
+	StepEntered      StepKind = "entered"       // they have run, or one of them failed
 	StepAsked        StepKind = "asked"         // a model request, before it is sent
 	StepAnswered     StepKind = "answered"      // a model response, items raw
 	StepToolStarted  StepKind = "tool_started"  // before a server tool is dispatched
 	StepToolFinished StepKind = "tool_finished" // its result
-	StepWaiting      StepKind = "waiting"       // handed to the client
+	StepAskedUser    StepKind = "asked_user"    // a call waits for the user's decision
+	StepDecided      StepKind = "decided"       // the decision
+	StepWaiting      StepKind = "waiting"       // handed to the client, or to its user
 	StepContinued    StepKind = "continued"     // the client's results
 	StepResumed      StepKind = "resumed"       // after a crash
 	StepSettled      StepKind = "settled"       // the end
@@ -36,10 +40,14 @@ type Step struct {
 
 	Queued       *Queued       `json:"queued,omitempty"`
 	Accepted     *Accepted     `json:"accepted,omitempty"`
+	Entering     *Entering     `json:"entering,omitempty"`
+	Entered      *Entered      `json:"entered,omitempty"`
 	Asked        *Asked        `json:"asked,omitempty"`
 	Answered     *Answered     `json:"answered,omitempty"`
 	ToolStarted  *ToolCall     `json:"toolStarted,omitempty"`
 	ToolFinished *ToolFinished `json:"toolFinished,omitempty"`
+	AskedUser    *Approval     `json:"askedUser,omitempty"`
+	Decided      *Decided      `json:"decided,omitempty"`
 	Waiting      *Delivery     `json:"waiting,omitempty"`
 	Continued    *Continued    `json:"continued,omitempty"`
 	Resumed      *Resumed      `json:"resumed,omitempty"`
@@ -68,9 +76,30 @@ type Accepted struct {
 	// ServerTools are the names of the turn's tools that run at the server; the others
 	// of its frozen tools are the client's.
 	ServerTools []string `json:"serverTools,omitempty"`
+	// Welcome is the mode's message to the user, of a turn that begins the session.
+	Welcome string `json:"welcome,omitempty"`
 	// Door is what the edge that took the request must know again to answer in its
 	// own form. Nothing else reads it.
 	Door json.RawMessage `json:"door,omitempty"`
+}
+
+// Entering is a turn that is the first in its mode.
+type Entering struct {
+	// Execution is all that the turn was asked for, as in Queued: the request is built when
+	// the tools have run. It is absent when the turn was queued.
+	Execution json.RawMessage `json:"execution,omitempty"`
+	// Context is what was retrieved for it.
+	Context string `json:"context,omitempty"`
+	// Calls are the bootstrap tools in their order, with ids of their own.
+	Calls []ToolCall `json:"calls"`
+}
+
+// Entered is how the entry into a mode ended.
+type Entered struct {
+	Mode  ModeKey `json:"mode"`
+	Ready bool    `json:"ready"`
+	// Problem says which tool failed and why, when not Ready.
+	Problem string `json:"problem,omitempty"`
 }
 
 // Asked is a model request as it is about to be sent.
@@ -125,7 +154,8 @@ type ToolFinished struct {
 // Delivery is an answer handed to the client.
 type Delivery struct {
 	Response json.RawMessage `json:"response"`
-	// Calls are the client tool calls, in the model's order.
+	// Calls are the client tool calls, in the model's order. There are none while the turn
+	// waits for its user: the approvals that have no decision are those of the steps before.
 	Calls []ToolCall `json:"calls,omitempty"`
 }
 
@@ -158,6 +188,12 @@ type Settled struct {
 	Abandoned []ToolResult `json:"abandoned,omitempty"`
 }
 
+// HandsOver reports whether the step hands calls to the client, which owes their results.
+func (s Step) HandsOver() bool { return s.Kind == StepWaiting && len(s.Waiting.Calls) > 0 }
+
+// AsksUser reports whether the step leaves the turn waiting for decisions of its user.
+func (s Step) AsksUser() bool { return s.Kind == StepWaiting && len(s.Waiting.Calls) == 0 }
+
 // EventCount returns how many Events the step has.
 func (s Step) EventCount() int {
 	switch s.Kind {
@@ -170,7 +206,7 @@ func (s Step) EventCount() int {
 		return 1
 	case StepSettled:
 		return len(s.Settled.Partial) + 1
-	case StepContinued:
+	case StepContinued, StepEntering:
 		return 0
 	default:
 		return 1
@@ -196,7 +232,13 @@ func (s Step) AppendEvents(out []Event, k TurnKey) []Event {
 	case StepQueued:
 		add(Event{Type: EventTurnQueued})
 	case StepAccepted:
-		add(Event{Type: EventTurnStarted})
+		started := Event{Type: EventTurnStarted}
+		if s.Accepted != nil {
+			started.Welcome = s.Accepted.Welcome
+		}
+		add(started)
+	case StepEntered:
+		add(Event{Type: EventModeEntered, Entry: s.Entered})
 	case StepAsked:
 		add(Event{Type: EventModelRequest, Call: s.Asked.Call,
 			CanonicalSHA256: s.Asked.CanonicalSHA256, WireSHA256: s.Asked.WireSHA256})
@@ -210,11 +252,15 @@ func (s Step) AppendEvents(out []Event, k TurnKey) []Event {
 		r := s.ToolFinished.Result
 		ms := r.Ms
 		add(Event{Type: EventToolFinished, ToolCallID: r.CallID, Name: r.Name, Outcome: r.Code, Ms: &ms})
-		if s.ToolFinished.ModeSwitch != nil {
-			add(Event{Type: EventModeChanged, ModeSwitch: s.ToolFinished.ModeSwitch})
+		if sw := s.ToolFinished.ModeSwitch; sw != nil {
+			add(Event{Type: EventModeChanged, ModeSwitch: sw, Welcome: sw.WelcomeMessage})
 		}
+	case StepAskedUser:
+		add(Event{Type: EventApprovalRequired, Approval: s.AskedUser})
+	case StepDecided:
+		add(Event{Type: EventApprovalDecided, ToolCallID: s.Decided.Call, Decided: s.Decided})
 	case StepWaiting:
-		add(Event{Type: EventTurnWaiting, Response: s.Waiting.Response})
+		add(Event{Type: EventTurnWaiting, Response: s.Waiting.Response, AsksUser: s.AsksUser()})
 	case StepResumed:
 		add(Event{Type: EventTurnResumed, ReplaceFrom: s.Resumed.ReplaceFrom})
 	case StepSettled:

@@ -121,6 +121,8 @@ const (
 	OutcomeOK        ToolOutcome = "ok"
 	OutcomeError     ToolOutcome = "error"     // the tool said no, or failed
 	OutcomeUnknown   ToolOutcome = "unknown"   // the process died while a tool ran that must not run twice
+	OutcomeDenied    ToolOutcome = "denied"    // the user said no
+	OutcomeExpired   ToolOutcome = "expired"   // nobody decided in time
 	OutcomeCancelled ToolOutcome = "cancelled" // the turn ended first
 )
 

@@ -55,6 +55,7 @@ type chat struct {
 	session  string
 	mode     string
 	lastTurn string // the last turn of this conversation, for /requests
+	branches bool   // the last change of the mode means a new session
 }
 
 // Run holds a conversation until the user leaves it: with nil after /quit or the end of
@@ -93,6 +94,7 @@ func (c *chat) open(ctx context.Context) error {
 	c.session, c.mode = s.SessionID, s.Mode
 	c.out.note("Session %s at %s. The assistant may read files in %s.", c.session, c.Client.URL(), c.Tools.Dir())
 	c.out.note("/help lists the commands; Ctrl-C stops a turn, Ctrl-D leaves.")
+	c.welcome(s.WelcomeMessage)
 	return nil
 }
 
@@ -172,27 +174,33 @@ func (c *chat) read(ctx context.Context, prompt string) (string, error) {
 // ask asks a question that only an explicit yes agrees to, or for a default of yes only
 // an explicit no declines.
 func (c *chat) ask(ctx context.Context, question string, usual bool) (bool, error) {
-	if c.Terminal {
-		// What was typed before the question was asked is no answer to it.
-		if n := c.in.discard(); n > 0 {
-			c.out.note("(%d lines typed before the question are left out)", n)
-		}
-	}
 	options := " [y/N] "
 	if usual {
 		options = " [Y/n] "
 	}
-	answer, err := c.read(ctx, question+options)
+	answer, err := c.answer(ctx, question+options)
 	if err != nil {
 		return false, err
 	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
+	switch answer {
 	case "y", "yes":
 		return true, nil
 	case "":
 		return usual, nil
 	}
 	return false, nil
+}
+
+// answer reads what the user answers to a question, in small letters.
+func (c *chat) answer(ctx context.Context, question string) (string, error) {
+	if c.Terminal {
+		// What was typed before the question was asked is no answer to it.
+		if n := c.in.discard(); n > 0 {
+			c.out.note("(%d lines typed before the question are left out)", n)
+		}
+	}
+	answer, err := c.read(ctx, question)
+	return strings.ToLower(strings.TrimSpace(answer)), err
 }
 
 // cancelTime bounds the request that ends a turn.

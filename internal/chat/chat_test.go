@@ -43,8 +43,8 @@ Hello.
 [general] > switch
 · agent_change_mode
 » mode general → ddr_authoring: a DDR
-  For the new session that was asked for: aptix chat --url URL --mode ddr_authoring
 Now in DDR.
+A new session was asked for; /branch starts it.
 [ddr_authoring] > and now
 [workflow_authoring] > 
 `)

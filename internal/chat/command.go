@@ -24,6 +24,7 @@ func commands() []command {
 		{"/mode", "[KEY]", "show the mode, or change it", (*chat).modeCommand},
 		{"/modes", "", "list the modes", (*chat).modesCommand},
 		{"/tools", "", "list the tools of this mode and of this terminal", (*chat).toolsCommand},
+		{"/branch", "[KEY]", "go on in a new session that remembers this one", (*chat).branchCommand},
 		{"/history", "", "list the changes of the mode", (*chat).historyCommand},
 		{"/session", "", "show this session", (*chat).sessionCommand},
 		{"/requests", "[N]", "list the last turn's model requests, or show one", (*chat).requestsCommand},
@@ -78,6 +79,7 @@ func (c *chat) modeCommand(ctx context.Context, key string) error {
 		return nil
 	}
 	c.out.line("The mode is now %s; its tools come with the next turn.", s.Mode)
+	c.welcome(s.WelcomeMessage)
 	return nil
 }
 
@@ -164,6 +166,9 @@ func (c *chat) sessionCommand(ctx context.Context, _ string) error {
 	c.out.line("mode      %s (%s)", s.Mode, s.ModeDisplayName)
 	c.out.line("context   %s/%s", s.AgentContextID, s.ConversationContextID)
 	c.out.line("turns     %d", s.Turns)
+	if s.Parent != nil {
+		c.out.line("parent    %s, up to turn %s", s.Parent.SessionID, s.Parent.TurnID)
+	}
 	c.out.line("created   %s", s.CreatedAt.Local().Format("2006-01-02 15:04:05"))
 	c.out.line("files in  %s", c.Tools.Dir())
 	return nil

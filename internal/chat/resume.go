@@ -34,18 +34,21 @@ func (c *chat) unfinished(ctx context.Context) error {
 	}
 	c.lastTurn = t.TurnID
 	c.out.note("The last turn of this session is not finished (%s). It says:", t.State)
-	calls, err := c.show(ctx, t.TurnID, func(ctx context.Context) iter.Seq2[client.Event, error] {
+	waits, err := c.show(ctx, t.TurnID, func(ctx context.Context) iter.Seq2[client.Event, error] {
 		return c.Client.Events(ctx, c.session, t.TurnID, 0)
 	})
 	if err != nil {
 		c.out.fail(err)
 		return ctx.Err()
 	}
-	if len(calls) == 0 {
+	if waits.nothing() {
 		return nil
 	}
-	names := make([]string, len(calls))
-	for i, call := range calls {
+	if len(waits.approvals) > 0 {
+		return c.goOn(ctx, t.TurnID, waits)
+	}
+	names := make([]string, len(waits.calls))
+	for i, call := range waits.calls {
 		names[i] = call.Name
 	}
 	c.out.line("It waits for the results of: %s.", strings.Join(names, ", "))
@@ -59,7 +62,7 @@ func (c *chat) unfinished(ctx context.Context) error {
 		c.abandon(ctx, t.TurnID)
 		return nil
 	}
-	return c.goOn(ctx, t.TurnID, calls)
+	return c.goOn(ctx, t.TurnID, waits)
 }
 
 // maxPages bounds how many pages of turns are read to find the last one.

@@ -21,9 +21,19 @@ func (c *chat) turn(ctx context.Context, text string) error {
 // follow makes a stream of events.
 type follow func(ctx context.Context) iter.Seq2[client.Event, error]
 
-// deliver shows a stream, and goes on as long as the turn waits for tools.
+// owed is what a turn waits for: results of tools of this machine, or decisions of the
+// user.
+type owed struct {
+	calls     []client.ToolCall
+	approvals []client.Approval
+	after     int64 // the sequence of the last event
+}
+
+func (o owed) nothing() bool { return len(o.calls)+len(o.approvals) == 0 }
+
+// deliver shows a stream, and goes on as long as the turn waits for tools or decisions.
 func (c *chat) deliver(ctx context.Context, turn string, events follow) error {
-	calls, err := c.show(ctx, turn, events)
+	waits, err := c.show(ctx, turn, events)
 	switch {
 	case client.CodeOf(err) == client.CodeTurnInProgress:
 		c.out.fail(err)
@@ -32,31 +42,47 @@ func (c *chat) deliver(ctx context.Context, turn string, events follow) error {
 		c.out.fail(err)
 		return ctx.Err()
 	}
-	return c.goOn(ctx, turn, calls)
+	return c.goOn(ctx, turn, waits)
 }
 
-// goOn runs the tools that a turn waits for and hands their results back, until it waits
-// no more.
-func (c *chat) goOn(ctx context.Context, turn string, calls []client.ToolCall) error {
-	for len(calls) > 0 {
-		results, err := c.runTools(ctx, calls)
-		if errors.Is(err, ErrInterrupted) {
+// goOn gives a turn what it waits for, until it waits no more, and then offers the new
+// session that it may have asked for.
+func (c *chat) goOn(ctx context.Context, turn string, waits owed) error {
+	for !waits.nothing() {
+		next, err := c.give(ctx, turn, waits)
+		switch {
+		case errors.Is(err, ErrInterrupted):
 			c.abandon(ctx, turn)
 			return nil
-		}
-		if err != nil {
+		case errors.Is(err, errUndecided):
+			c.out.note("The turn waits for the decision; aptix chat%s --session %s asks again.", c.at(), c.session)
+			return nil
+		case err != nil:
 			return err
 		}
-		done := client.ToolContinuation{SessionID: c.session, TurnID: turn, ToolResults: results}
-		calls, err = c.show(ctx, turn, func(ctx context.Context) iter.Seq2[client.Event, error] {
-			return c.Client.StreamContinue(ctx, done)
-		})
-		if err != nil {
+		if waits, err = c.show(ctx, turn, next); err != nil {
 			c.out.fail(err)
 			return ctx.Err()
 		}
 	}
-	return ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return c.offerBranch(ctx)
+}
+
+// give runs the tools that a turn waits for, or takes the user's decisions, and returns how
+// the turn goes on.
+func (c *chat) give(ctx context.Context, turn string, waits owed) (follow, error) {
+	if len(waits.approvals) > 0 {
+		err := c.decide(ctx, turn, waits.approvals)
+		return func(ctx context.Context) iter.Seq2[client.Event, error] {
+			return c.Client.Events(ctx, c.session, turn, waits.after)
+		}, err
+	}
+	results, err := c.runTools(ctx, waits.calls)
+	done := client.ToolContinuation{SessionID: c.session, TurnID: turn, ToolResults: results}
+	return func(ctx context.Context) iter.Seq2[client.Event, error] { return c.Client.StreamContinue(ctx, done) }, err
 }
 
 // abandon cancels a turn that waits for this terminal.
@@ -66,9 +92,9 @@ func (c *chat) abandon(ctx context.Context, turn string) {
 	}
 }
 
-// show shows a stream to its end and returns the tool calls that the turn then waits
-// for. Ctrl-C cancels the turn; a second one stops following it.
-func (c *chat) show(ctx context.Context, turn string, events follow) (calls []client.ToolCall, err error) {
+// show shows a stream to its end and returns what the turn then waits for. Ctrl-C cancels
+// the turn; a second one stops following it.
+func (c *chat) show(ctx context.Context, turn string, events follow) (waits owed, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	received := pump(events(ctx))
 	defer func() {
@@ -85,15 +111,15 @@ func (c *chat) show(ctx context.Context, turn string, events follow) (calls []cl
 		case r, ok := <-received:
 			switch {
 			case !ok:
-				return v.waiting, nil
+				return v.waits, nil
 			case r.err != nil:
-				return nil, r.err
+				return owed{}, r.err
 			}
 			v.event(r.event)
 		case <-c.Interrupts:
 			if interrupts++; interrupts > 1 {
 				c.out.note("No longer following the turn; it may go on without this terminal.")
-				return nil, nil
+				return owed{}, nil
 			}
 			c.out.note("Cancelling; Ctrl-C once more stops waiting for it.")
 			c.cancel(ctx, turn)
@@ -123,13 +149,15 @@ func pump(events iter.Seq2[client.Event, error]) <-chan received {
 // view is one stream as it is shown.
 type view struct {
 	*chat
-	shown   bool              // text of the answer was shown
-	waiting []client.ToolCall // of the last event, when that was turn.waiting
+	shown bool // text of the answer was shown
+	waits owed // of the last event, when that was turn.waiting
 }
 
 func (v *view) event(e client.Event) {
-	v.waiting = nil
+	v.waits = owed{after: e.Sequence}
 	switch e.Type {
+	case client.EventTurnStarted:
+		v.welcome(e.WelcomeMessage)
 	case client.EventTextDelta:
 		v.shown = true
 		v.out.text(e.Text)
@@ -142,6 +170,11 @@ func (v *view) event(e client.Event) {
 	case client.EventModeChanged:
 		if e.ModeChange != nil {
 			v.changed(*e.ModeChange)
+			v.welcome(e.WelcomeMessage)
+		}
+	case client.EventModeEntered:
+		if e.Entry != nil && !e.Entry.Ready {
+			v.out.note("» mode %s is not ready: %s", e.Entry.Mode, e.Entry.Problem)
 		}
 	case client.EventTurnResumed:
 		if v.shown {
@@ -162,7 +195,7 @@ func (v *view) event(e client.Event) {
 // answer takes over what an answer says. Its mode is the one that counts (AGN-011 §3.4).
 func (v *view) answer(a client.Answer) {
 	v.mode = a.Mode
-	v.waiting = a.ToolCalls
+	v.waits.calls, v.waits.approvals = a.ToolCalls, a.Approvals
 	if !v.shown && a.PrimaryOutputText != "" {
 		v.out.text(a.PrimaryOutputText)
 	}
@@ -177,7 +210,12 @@ func (v *view) answer(a client.Answer) {
 func (v *view) changed(m client.ModeChange) {
 	v.mode = m.Mode
 	v.out.note("» mode %s → %s: %s", m.PreviousMode, m.Mode, m.Reason)
-	if m.Branch {
-		v.out.note("  For the new session that was asked for: aptix chat%s --mode %s", v.at(), m.Mode)
+	v.branches = m.Branch
+}
+
+// welcome shows the message of a mode that is entered.
+func (c *chat) welcome(message string) {
+	if message != "" {
+		c.out.line("%s", message)
 	}
 }

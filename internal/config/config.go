@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/aptixhq/aptix/internal/agent"
 )
 
 // DefaultFile is read when it is there and no other file was named.
@@ -64,12 +66,15 @@ type Config struct {
 	// Model is the model of conversation contexts that name none.
 	Model      string     `koanf:"model"`
 	ModeChange ModeChange `koanf:"modeChange"`
-	OpenAI     OpenAI     `koanf:"openai"`
-	Limits     Limits     `koanf:"limits"`
-	Retention  Retention  `koanf:"retention"`
-	Retrieval  Retrieval  `koanf:"retrieval"`
-	Embeddings Embeddings `koanf:"embeddings"`
-	MCP        MCP        `koanf:"mcp"`
+	// Approvals say which calls wait for the user, by the name of a tool or a pattern of
+	// names, in modes that say nothing of it.
+	Approvals  agent.ApprovalRules `koanf:"approvals"`
+	OpenAI     OpenAI              `koanf:"openai"`
+	Limits     Limits              `koanf:"limits"`
+	Retention  Retention           `koanf:"retention"`
+	Retrieval  Retrieval           `koanf:"retrieval"`
+	Embeddings Embeddings          `koanf:"embeddings"`
+	MCP        MCP                 `koanf:"mcp"`
 	// ToolGroups are tools, by name or by pattern, that modes list as group:name.
 	ToolGroups map[string][]string `koanf:"toolGroups"`
 	// AgentContexts say which models and boot prompts sessions may choose from; one
@@ -114,11 +119,13 @@ type OpenAI struct {
 
 // Limits bound what one turn may take.
 type Limits struct {
-	// Turn is how long a turn may run, Waiting how long it may wait for its client, and
-	// Tool how long one server tool may run.
-	Turn    time.Duration `koanf:"turn"`
-	Waiting time.Duration `koanf:"waiting"`
-	Tool    time.Duration `koanf:"tool"`
+	// Turn is how long a turn may run, Waiting how long it may wait for its client,
+	// Approval how long a call may wait for its user, and Tool how long one server tool may
+	// run.
+	Turn     time.Duration `koanf:"turn"`
+	Waiting  time.Duration `koanf:"waiting"`
+	Approval time.Duration `koanf:"approval"`
+	Tool     time.Duration `koanf:"tool"`
 	// ModelCalls is how many model requests a turn may make.
 	ModelCalls int `koanf:"modelCalls"`
 	// ModelAttempts is how often one of them is sent at most, ModelWait how long is waited
@@ -186,7 +193,7 @@ func defaults() map[string]any {
 		"modeChange": map[string]any{"consent": string(ConsentPrompt)},
 		"openai":     map[string]any{"baseURL": openAIBase},
 		"limits": map[string]any{
-			"turn": "10m", "waiting": "24h", "tool": "60s", "modelCalls": 32, "outputBytes": 32 << 20,
+			"turn": "10m", "waiting": "24h", "approval": "1h", "tool": "60s", "modelCalls": 32, "outputBytes": 32 << 20,
 			"modelAttempts": 3, "modelWait": "30s", "modelConcurrency": 10000, "toolCalls": 128,
 		},
 		"retention": map[string]any{"sessions": "0s"},

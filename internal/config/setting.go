@@ -2,8 +2,11 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+
+	"github.com/aptixhq/aptix/internal/agent"
 )
 
 // SourceKind says which layer a value came from.
@@ -74,6 +77,7 @@ func plainSettings() []setting {
 		{key: "model", env: "APTIX_MODEL", show: func(c Config) string { return c.Model }},
 		{key: "continuity", env: "APTIX_CONTINUITY", show: func(c Config) string { return string(c.Continuity) }},
 		{key: "modeChange.consent", env: "APTIX_MODE_CONSENT", show: func(c Config) string { return string(c.ModeChange.Consent) }},
+		{key: "approvals", show: func(c Config) string { return ruleNames(c.Approvals) }},
 		{key: "openai.baseURL", env: "OPENAI_BASE_URL", show: func(c Config) string { return Secret(c.OpenAI.BaseURL).address() }},
 		{key: "openai.apiKey", env: "OPENAI_API_KEY", inFile: true, show: func(c Config) string { return c.OpenAI.APIKey.String() }},
 		{key: "openai.organization", env: "OPENAI_ORG_ID", show: func(c Config) string { return c.OpenAI.Organization }},
@@ -113,6 +117,7 @@ func limitSettings() []setting {
 	return []setting{
 		{key: "limits.turn", show: func(c Config) string { return c.Limits.Turn.String() }},
 		{key: "limits.waiting", show: func(c Config) string { return c.Limits.Waiting.String() }},
+		{key: "limits.approval", show: func(c Config) string { return c.Limits.Approval.String() }},
 		{key: "limits.tool", show: func(c Config) string { return c.Limits.Tool.String() }},
 		{key: "limits.modelCalls", show: func(c Config) string { return fmt.Sprint(c.Limits.ModelCalls) }},
 		{key: "limits.modelAttempts", show: func(c Config) string { return fmt.Sprint(c.Limits.ModelAttempts) }},
@@ -149,7 +154,21 @@ func (c Config) Source(key string) Source {
 	if s, ok := c.sources[key]; ok {
 		return s
 	}
+	for k, s := range c.sources { // of a mapping that is one setting, whose entries are all from the file
+		if strings.HasPrefix(k, key+".") {
+			return s
+		}
+	}
 	return Source{Kind: FromDefault}
+}
+
+// ruleNames returns tool=policy for each rule.
+func ruleNames(rules agent.ApprovalRules) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(rules)) {
+		out = append(out, name+"="+string(rules[name]))
+	}
+	return strings.Join(out, ", ")
 }
 
 // contextNames returns agent/conversation for each context.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/tool"
 )
 
 // problems returns all that is wrong with the values together.
@@ -40,11 +41,15 @@ func (c Config) problems() Problems {
 		add("continuity: %q is unknown; want %s, %s or %s", c.Continuity, ContinuityAuto, ContinuityProvider, ContinuityReplay)
 	}
 	switch c.ModeChange.Consent {
-	case ConsentPrompt:
-	case ConsentRequired:
-		add("modeChange.consent: %s is not available yet; want %s", ConsentRequired, ConsentPrompt)
+	case ConsentPrompt, ConsentRequired:
 	default:
-		add("modeChange.consent: %q is unknown; want %s", c.ModeChange.Consent, ConsentPrompt)
+		add("modeChange.consent: %q is unknown; want %s or %s", c.ModeChange.Consent, ConsentPrompt, ConsentRequired)
+	}
+	for _, wrong := range c.Approvals.Problems() {
+		add("approvals: %s", wrong)
+	}
+	if _, ok := c.Approvals[tool.ChangeMode]; ok {
+		add("approvals: consent to a change of the mode is the setting modeChange.consent")
 	}
 	p = append(p, c.OpenAI.presetProblems()...)
 	if c.Provider == ProviderOpenAI {
@@ -126,7 +131,7 @@ func (l Limits) problems() Problems {
 		name     string
 		positive bool
 	}{
-		{"turn", l.Turn > 0}, {"waiting", l.Waiting > 0}, {"tool", l.Tool > 0},
+		{"turn", l.Turn > 0}, {"waiting", l.Waiting > 0}, {"approval", l.Approval > 0}, {"tool", l.Tool > 0},
 		{"modelCalls", l.ModelCalls > 0}, {"modelAttempts", l.ModelAttempts > 0}, {"modelWait", l.ModelWait > 0},
 		{"modelConcurrency", l.ModelConcurrency > 0}, {"toolCalls", l.ToolCalls > 0}, {"outputBytes", l.OutputBytes > 0},
 	} {

@@ -25,7 +25,9 @@ type Final struct {
 	Usage             agent.Usage   `json:"usage,omitzero"`
 	// ModeChange is set when the mode changed in this turn.
 	ModeChange *agent.ModeSwitch `json:"modeChange,omitempty"`
-	Sources    []agent.Source    `json:"sources,omitempty"`
+	// WelcomeMessage is the mode's, of a turn that began the session.
+	WelcomeMessage string         `json:"welcomeMessage,omitempty"`
+	Sources        []agent.Source `json:"sources,omitempty"`
 	// ToolResults shows what the server's own tools did; see ServerToolResults.
 	ToolResults  []ServerToolResult `json:"toolResults,omitempty"`
 	UserWarnings []string           `json:"userWarnings,omitempty"`
@@ -39,7 +41,8 @@ func (f Final) MarshalJSON() ([]byte, error) {
 }
 
 // ClientToolContinuation is the answer of a turn that waits for the client to run
-// tools. It has no output text: the turn has not said anything yet.
+// tools, or for decisions of the user. It has no output text: the turn has not said
+// anything yet.
 type ClientToolContinuation struct {
 	// Kind is always written as AnswerClientTools.
 	Kind      AnswerKind      `json:"kind"`
@@ -50,8 +53,13 @@ type ClientToolContinuation struct {
 	ModeDisplayName string        `json:"modeDisplayName"`
 	// ToolCalls are in the model's order; the results must come back in it.
 	ToolCalls []agent.ToolCall `json:"toolCalls"`
+	// Approvals are calls of server tools that wait for the user; there are no ToolCalls
+	// then.
+	Approvals []agent.Approval `json:"approvals,omitempty"`
 	// ModeChange is set when the mode changed in this turn.
 	ModeChange *agent.ModeSwitch `json:"modeChange,omitempty"`
+	// WelcomeMessage is the mode's, of a turn that began the session.
+	WelcomeMessage string `json:"welcomeMessage,omitempty"`
 }
 
 // MarshalJSON writes the answer with its kind, and its calls as an array even when

@@ -29,10 +29,7 @@ type CreateSession struct {
 // DecodeCreateSession reads the body of POST /v1/sessions. No body at all asks for a
 // session with all the defaults.
 func DecodeCreateSession(body []byte, lim Limits) (CreateSession, error) {
-	if len(bytes.TrimSpace(body)) == 0 && int64(len(body)) <= lim.withDefaults().Body {
-		body = []byte("{}")
-	}
-	return decode(body, lim, func(o *object) CreateSession {
+	return decode(orEmpty(body, lim), lim, func(o *object) CreateSession {
 		s := CreateSession{
 			SessionID:             agent.SessionID(o.get("sessionId").id(ruleIDs)),
 			Mode:                  agent.ModeKey(o.get("mode").str(ruleType)),
@@ -44,6 +41,44 @@ func DecodeCreateSession(body []byte, lim Limits) (CreateSession, error) {
 		}
 		o.done("a new session")
 		return s
+	})
+}
+
+// BranchSession is the body of POST /v1/sessions/{sessionId}/branch; every member is
+// optional.
+type BranchSession struct {
+	// SessionID names the new session, so that the same request again makes no second one.
+	SessionID agent.SessionID `json:"sessionId,omitempty"`
+	// Mode is the new session's; its parent's when empty.
+	Mode agent.ModeKey `json:"mode,omitempty"`
+	// AtTurnID is the last turn that the new session remembers; the last completed one when
+	// empty.
+	AtTurnID agent.TurnID `json:"atTurnId,omitempty"`
+}
+
+// DecodeBranchSession reads the body of POST /v1/sessions/{sessionId}/branch.
+func DecodeBranchSession(body []byte, lim Limits) (BranchSession, error) {
+	return decode(orEmpty(body, lim), lim, func(o *object) BranchSession {
+		b := BranchSession{
+			SessionID: agent.SessionID(o.get("sessionId").id(ruleIDs)),
+			Mode:      agent.ModeKey(o.get("mode").str(ruleType)),
+			AtTurnID:  agent.TurnID(o.get("atTurnId").id(ruleIDs)),
+		}
+		o.done("a branch")
+		return b
+	})
+}
+
+// DecodeVerdict reads the body of POST …/approvals/{approvalId}. Which decisions there are
+// depends on the approval.
+func DecodeVerdict(body []byte, lim Limits) (agent.Verdict, error) {
+	return decode(body, lim, func(o *object) agent.Verdict {
+		v := agent.Verdict{Decision: agent.Decision(readWords(o.need("decision", ruleRequired)))}
+		if remember := o.get("remember").flag(ruleType); remember != nil {
+			v.Remember = *remember
+		}
+		o.done("a decision")
+		return v
 	})
 }
 
@@ -79,6 +114,14 @@ func DecodeSetTools(body []byte, lim Limits) (SetTools, error) {
 		o.done("a change of tools")
 		return t
 	})
+}
+
+// orEmpty reads no body at all as one without members.
+func orEmpty(body []byte, lim Limits) []byte {
+	if len(bytes.TrimSpace(body)) == 0 && int64(len(body)) <= lim.withDefaults().Body {
+		return []byte("{}")
+	}
+	return body
 }
 
 // decode reads a body that has one form only.

@@ -29,6 +29,8 @@ const (
 	AfterHandover  Point = "handover.after"
 	BeforeContinue Point = "continue.before" // the client's results are taken in
 	AfterContinue  Point = "continue.after"
+	BeforeDecide   Point = "decide.before" // a decision of the user is taken in
+	AfterDecide    Point = "decide.after"
 	BeforeResume   Point = "resume.before" // a turn is taken up after a crash
 	AfterResume    Point = "resume.after"
 	BeforeSettle   Point = "settle.before" // the end
@@ -39,7 +41,8 @@ const (
 func Points() []Point {
 	return []Point{BeforeAccept, AfterAccept, BeforeCommit, AfterCommit, BeforeAsk, AfterAsk, BeforeDelta, AfterDelta,
 		BeforeAnswer, AfterAnswer, BeforeTool, AfterTool, BeforeResult, AfterResult, BeforeMode, AfterMode,
-		BeforeHandover, AfterHandover, BeforeContinue, AfterContinue, BeforeResume, AfterResume, BeforeSettle, AfterSettle}
+		BeforeHandover, AfterHandover, BeforeContinue, AfterContinue, BeforeDecide, AfterDecide,
+		BeforeResume, AfterResume, BeforeSettle, AfterSettle}
 }
 
 // Env is the variable that arms a point: its name, a colon, and at which passing the

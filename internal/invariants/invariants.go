@@ -11,7 +11,7 @@ import (
 
 // Journal returns what is wrong with a turn and its journal: steps and events dense,
 // one output for each call, the cost of the answer that of its steps, nothing after
-// the end.
+// the end; what waits for the user is decided once, and what he did not allow did not run.
 func Journal(turn agent.Turn, steps []agent.Step) (wrong []string) {
 	errorf := func(format string, args ...any) {
 		wrong = append(wrong, fmt.Sprintf("turn %s: ", turn.Key)+fmt.Sprintf(format, args...))
@@ -23,6 +23,7 @@ func Journal(turn agent.Turn, steps []agent.Step) (wrong []string) {
 	outputs := map[agent.CallID]int{}
 	var calls []agent.ToolCall
 	var cost agent.Usage
+	asked := map[agent.CallID]*agent.Decided{} // nil until decided
 	for i, s := range steps {
 		if s.N != i+1 {
 			errorf("step %d has number %d", i+1, s.N)
@@ -52,8 +53,20 @@ func Journal(turn agent.Turn, steps []agent.Step) (wrong []string) {
 					calls = append(calls, agent.ToolCall{ID: item.CallID, Name: item.Name})
 				}
 			}
+		case agent.StepAskedUser:
+			asked[s.AskedUser.Call] = nil
+		case agent.StepDecided:
+			if d, ok := asked[s.Decided.Call]; !ok || d != nil {
+				errorf("step %d decides on call %s, which was decided before (%t), or never asked for", s.N, s.Decided.Call, ok)
+			}
+			asked[s.Decided.Call] = s.Decided
 		case agent.StepToolFinished:
 			outputs[s.ToolFinished.Result.CallID]++
+			denied := s.ToolFinished.Result.Code == agent.OutcomeDenied || s.ToolFinished.Result.Code == agent.OutcomeExpired
+			d, wasAsked := asked[s.ToolFinished.Result.CallID]
+			if allowed := d != nil && d.Decision.Allows(); wasAsked && allowed == denied || !wasAsked && denied {
+				errorf("call %s ended as %s; the decision on it is %+v", s.ToolFinished.Result.CallID, s.ToolFinished.Result.Code, d)
+			}
 		case agent.StepContinued:
 			for _, r := range s.Continued.Results {
 				outputs[r.CallID]++

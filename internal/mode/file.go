@@ -121,6 +121,9 @@ func (f *file) members(root *yaml.Node) {
 		"tools":               f.texts(&m.Tools, &f.tools),
 		"toolChoice":          f.text(&m.ToolChoice),
 		"clientTools":         f.clientTools(&m.ClientTools),
+		"approvals":           f.approvals,
+		"welcomeMessage":      f.text(&m.WelcomeMessage),
+		"bootstrapTools":      f.bootstrapTools,
 		"humanRoleHints":      f.texts(&m.HumanRoleHints, nil),
 		"exampleUtterances":   f.texts(&m.ExampleUtterances, nil),
 		"rag": func(path string, n *yaml.Node) {
@@ -218,6 +221,28 @@ func (f *file) texts(to *[]string, lines *[]int) func(string, *yaml.Node) {
 	}
 }
 
+// approvals reads policies by the name of a tool.
+func (f *file) approvals(path string, n *yaml.Node) {
+	if n.Kind != yaml.MappingNode {
+		f.refuse(path, n, "%s must be a mapping of tools to never, ask or always-ask", path)
+		return
+	}
+	f.mode.Approvals = agent.ApprovalRules{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name, policy := n.Content[i], n.Content[i+1]
+		if _, twice := f.mode.Approvals[name.Value]; twice {
+			f.problems.errorf(f.name, name.Line, "%s has %q twice", path, name.Value)
+		}
+		f.mode.Approvals[name.Value] = agent.ApprovalPolicy(policy.Value)
+		if name.Value == changeMode {
+			f.problems.errorf(f.name, name.Line, "%s: consent to a change of the mode is the setting modeChange.consent, for all modes", changeMode)
+		}
+	}
+	for _, wrong := range f.mode.Approvals.Problems() {
+		f.problems.errorf(f.name, n.Line, "%s: %s", path, wrong)
+	}
+}
+
 // check holds the mode against the rules that it can break on its own.
 func (f *file) check() {
 	m := f.mode
@@ -249,6 +274,7 @@ func (f *file) check() {
 		f.errorf("toolChoice", "toolChoice must be %s or left out, not %q", AllowedTools, m.ToolChoice)
 	}
 	f.checkTools()
+	f.checkBootstrap()
 }
 
 func (f *file) checkTools() {

@@ -1,6 +1,10 @@
 package mode
 
 import (
+	"encoding/json"
+	"maps"
+	"slices"
+
 	"github.com/aptixhq/aptix/internal/agent"
 )
 
@@ -36,6 +40,21 @@ type Mode struct {
 	HumanRoleHints    []string     `json:"humanRoleHints" jsonschema:"Which people the mode is for."`
 	ExampleUtterances []string     `json:"exampleUtterances" jsonschema:"What a user would say whose request belongs to this mode."`
 	RAG               Hints        `json:"rag" jsonschema:"Hints for retrieval while a session is in the mode."`
+	// WelcomeMessage is told to the user when a session enters the mode; may be empty.
+	WelcomeMessage string `json:"welcomeMessage,omitempty" jsonschema:"Message to the user when a session enters the mode."`
+	// BootstrapTools run in this order when a session's first turn in the mode begins.
+	BootstrapTools []BootstrapTool `json:"bootstrapTools,omitempty" jsonschema:"Server tools of the mode that run, in this order, when a session's first turn in the mode begins. The model is told what they gave."`
+	// Approvals say which calls wait for the user while a session is in the mode; nil says
+	// nothing.
+	Approvals agent.ApprovalRules `json:"approvals,omitempty" jsonschema:"Which calls of server tools wait for the user: the name of a tool, or a pattern, and never, ask or always-ask. It goes over what the configuration says."`
+}
+
+// BootstrapTool is a call of a server tool of the mode that nobody asks the model for. It
+// is the operator's own, so it waits for no approval.
+type BootstrapTool struct {
+	Name string `json:"name" jsonschema:"Name of the tool, one of the mode's."`
+	// Arguments is a JSON object.
+	Arguments json.RawMessage `json:"arguments" jsonschema:"Its arguments, none when left out."`
 }
 
 // AllowedTools is the tool choice of modes that share one list of attached tools, of which
@@ -100,6 +119,8 @@ func (m Mode) clone() Mode {
 	m.ClientTools = m.ClientTools.clone()
 	m.HumanRoleHints = list(m.HumanRoleHints)
 	m.ExampleUtterances = list(m.ExampleUtterances)
+	m.BootstrapTools = slices.Clone(m.BootstrapTools)
+	m.Approvals = maps.Clone(m.Approvals)
 	m.RAG = Hints{Prefer: list(m.RAG.Prefer), Exclude: list(m.RAG.Exclude)}
 	return m
 }

@@ -6,6 +6,8 @@ import (
 	"reflect"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/aptixhq/aptix/internal/agent"
 )
 
 // Schema returns the JSON Schema of a mode file, for editors. It is inferred from Mode,
@@ -14,7 +16,9 @@ import (
 func Schema() ([]byte, error) {
 	text := func(pattern string) *jsonschema.Schema { return &jsonschema.Schema{Type: "string", Pattern: pattern} }
 	s, err := jsonschema.For[Mode](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
-		reflect.TypeFor[Status](): {Type: "string", Enum: []any{StatusActive, StatusExperimental, StatusDeprecated}},
+		reflect.TypeFor[Status]():               {Type: "string", Enum: []any{StatusActive, StatusExperimental, StatusDeprecated}},
+		reflect.TypeFor[agent.ApprovalPolicy](): {Type: "string", Enum: []any{agent.ApprovalNever, agent.ApprovalAsk, agent.ApprovalAlwaysAsk}},
+		reflect.TypeFor[json.RawMessage]():      {Type: "object"}, // the arguments of a bootstrap tool
 		// No text in a list is empty.
 		reflect.TypeFor[[]string](): {Type: "array", Items: text(`\S`)},
 	}})
@@ -51,6 +55,12 @@ func Schema() ([]byte, error) {
 	for _, name := range []string{"tools", "patterns"} {
 		files.Items.Properties[name].MinItems = jsonschema.Ptr(1)
 	}
+	approvals := s.Properties["approvals"]
+	approvals.Type, approvals.Types = "object", nil
+	bootstrap := s.Properties["bootstrapTools"]
+	bootstrap.Type, bootstrap.Types = "array", nil
+	bootstrap.Items.Required = []string{"name"}
+	bootstrap.Items.Properties["name"].Pattern = `\S`
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("schema of mode files: %w", err)

@@ -24,6 +24,12 @@ func (sc *scenario) describeSession() string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "mode %s, version %d, turns %d\n", s.Mode, s.Version, s.Turns)
+	if s.Entry != agent.EntryPending {
+		fmt.Fprintf(&b, "entry into the mode: %s\n", s.Entry)
+	}
+	if len(s.Approved) > 0 {
+		fmt.Fprintf(&b, "approved for the session: %s\n", strings.Join(s.Approved, " "))
+	}
 	if s.SolutionContext != "" {
 		fmt.Fprintf(&b, "solution context %q\n", s.SolutionContext)
 	}
@@ -32,8 +38,12 @@ func (sc *scenario) describeSession() string {
 		sc.t.Fatal(err)
 	}
 	for _, c := range history {
-		fmt.Fprintf(&b, "history %d: %s -> %s, reason %q, actor %s, user %s, turn %q, call %q, branch %t, dated %t\n",
+		fmt.Fprintf(&b, "history %d: %s -> %s, reason %q, actor %s, user %s, turn %q, call %q, branch %t, dated %t",
 			c.Sequence, c.Previous, c.Mode, c.Reason, c.Actor, c.User, c.Turn, c.Call, c.Branch, !c.At.IsZero())
+		if c.Approval != "" {
+			fmt.Fprintf(&b, ", approval %s", c.Approval)
+		}
+		b.WriteString("\n")
 	}
 	turns, _, err := sc.store.Turns(ctx, caller.Org, sc.session, store.Page{})
 	if err != nil {
@@ -58,12 +68,21 @@ func describeEvent(e agent.Event) string {
 		line += fmt.Sprintf(" %s %s %s", e.ToolCallID, e.Name, e.Outcome)
 	case agent.EventModeChanged:
 		line += fmt.Sprintf(" %s -> %s branch=%t reason=%q", e.PreviousMode, e.ModeSwitch.Mode, e.Branch, e.Reason)
+	case agent.EventApprovalRequired:
+		line += fmt.Sprintf(" %s %s %s %s options %v", e.Approval.ID, e.Approval.Call, e.Approval.Name, e.Approval.Arguments, e.Approval.Options)
+	case agent.EventApprovalDecided:
+		line += fmt.Sprintf(" %s %s %s by %q", e.Decided.ID, e.ToolCallID, e.Decision, e.User)
+	case agent.EventModeEntered:
+		line += fmt.Sprintf(" %s ready=%t %s", e.Entry.Mode, e.Entry.Ready, e.Entry.Problem)
 	case agent.EventTurnResumed:
 		line += fmt.Sprintf(" replaceFrom=%d", e.ReplaceFrom)
 	case agent.EventTurnFailed:
 		line += " " + string(e.Fault.Kind)
 	}
-	return line + "\n"
+	if e.Welcome != "" {
+		line += fmt.Sprintf(" welcome %q", e.Welcome)
+	}
+	return strings.TrimRight(line, " ") + "\n"
 }
 
 // describeRequest summarises one model call: what kind the canonical request is, and
@@ -164,11 +183,13 @@ func problem(err error) string {
 // sum of its steps.
 var (
 	executionMs = regexp.MustCompile(`"executionMs":\s*\d+`)
+	deadline    = regexp.MustCompile(`"deadline":"[^"]*"`)
 	usage       = regexp.MustCompile(`"usage":\{[^}]*\}`)
 )
 
 func indent(raw []byte) string {
 	raw = executionMs.ReplaceAll(raw, []byte(`"executionMs":0`))
+	raw = deadline.ReplaceAll(raw, []byte(`"deadline":"soon"`))
 	raw = usage.ReplaceAll(raw, []byte(`"usage":{}`))
 	var b bytes.Buffer
 	if err := json.Indent(&b, raw, "", "  "); err != nil {

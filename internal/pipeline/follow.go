@@ -29,17 +29,26 @@ func (p *Pipeline) Reader(key agent.TurnKey, after int64) events.Reader[agent.Ev
 	return &follower{p: p, key: key, after: after}
 }
 
+// ReaderThrough is Reader for an edge that knows no decisions of users: the reader waits
+// for them, as it does for the model, and passes by the turn.waiting at which they are
+// asked for.
+func (p *Pipeline) ReaderThrough(key agent.TurnKey, after int64) events.Reader[agent.Event] {
+	return &follower{p: p, key: key, after: after, through: true}
+}
+
 // follower is one reader's place in a turn.
 type follower struct {
 	p     *Pipeline
 	key   agent.TurnKey
 	after int64
-	told  int64             // the last turn.resumed that the reader got here
-	live  *events.LogReader // nil while the journal is read
-	log   *events.Log       // that live reads, or has read to its end
-	moved <-chan struct{}   // of a turn that runs on another node: closed when it moves
-	rests bool              // as far as the turn's row says
-	ended bool
+	// through tells that a turn which waits for its user is one that goes on.
+	through bool
+	told    int64             // the last turn.resumed that the reader got here
+	live    *events.LogReader // nil while the journal is read
+	log     *events.Log       // that live reads, or has read to its end
+	moved   <-chan struct{}   // of a turn that runs on another node: closed when it moves
+	rests   bool              // as far as the turn's row says
+	ended   bool
 }
 
 // Next implements events.Reader.
@@ -67,7 +76,7 @@ func (f *follower) show(ready []agent.Event) {
 		if f.after = e.Sequence; e.Type == agent.EventTurnResumed {
 			f.told = f.after
 		}
-		f.ended = e.Type.EndsDelivery()
+		f.ended = e.Type.EndsDelivery() && !(f.through && e.AsksUser)
 	}
 }
 
@@ -100,7 +109,7 @@ func (f *follower) look(ctx context.Context) ([]agent.Event, <-chan struct{}, er
 	}
 	ready := shown.between(f.after, shown.next())
 	f.show(ready)
-	f.ended = shown.over || f.rests
+	f.ended = shown.over && !(f.through && shown.asks) || f.rests
 	if f.ended || len(ready) > 0 {
 		return ready, nil, nil
 	}
@@ -148,9 +157,29 @@ func (f *follower) rest(ctx context.Context) (leaves <-chan struct{}, err error)
 		return r.done, nil
 	case !atRest(t.State):
 		return nil, f.p.errNotHere()
+	case f.through && t.State == agent.TurnWaiting:
+		return f.decision(ctx)
 	}
 	f.rests = true
 	return nil, nil
+}
+
+// decision returns what is closed when a turn that waits for its user moves. One that
+// waits for nobody of the kind is at rest, or worth another look.
+func (f *follower) decision(ctx context.Context) (<-chan struct{}, error) {
+	unlock := f.p.sessionLocks.lock(f.key.Org, f.key.Session)
+	defer unlock()
+	steps, err := f.p.Store.Steps(ctx, f.key)
+	switch last := len(steps) - 1; {
+	case err != nil:
+		return nil, fmt.Errorf("read journal of turn %s: %w", f.key, err)
+	case !steps[last].AsksUser():
+		f.rests = steps[last].HandsOver()
+		return nil, nil
+	case f.p.isDraining():
+		return nil, f.p.errNotHere()
+	}
+	return f.p.moves.when(f.key), nil
 }
 
 // projection is the journal of a turn and what it has for its readers, who share it.
@@ -158,6 +187,7 @@ type projection struct {
 	steps  []agent.Step
 	events []agent.Event // dense, from sequence 1 on
 	over   bool          // the last of them ends a delivery that nothing followed yet
+	asks   bool          // and waits for the user
 	// resumed are the sequences of the turn.resumed that came over a model call.
 	resumed []int64
 }
@@ -177,7 +207,7 @@ func project(key agent.TurnKey, steps []agent.Step) *projection {
 		asked = s.Kind == agent.StepAsked || asked && s.Kind == agent.StepResumed
 		for _, e := range s.Events(key) {
 			p.events = append(p.events, e)
-			p.over = e.Type.EndsDelivery()
+			p.over, p.asks = e.Type.EndsDelivery(), e.AsksUser
 		}
 	}
 	return p

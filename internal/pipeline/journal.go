@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -102,6 +101,16 @@ func (j *journal) journalled() []agent.Step {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.all
+}
+
+// decidedAt returns when the last decision was taken in.
+func (j *journal) decidedAt() (at time.Time) {
+	for _, s := range j.journalled() {
+		if s.Kind == agent.StepDecided {
+			at = s.At
+		}
+	}
+	return at
 }
 
 // close gives up what is held and not committed.
@@ -250,6 +259,9 @@ func (j *journal) commit(ctx context.Context, a store.Append, steps ...agent.Ste
 		j.hold(s)
 	}
 	a.Key, a.Steps = j.key, j.held
+	if entry := entryOf(j.all); entry != entryOf(j.all[:len(j.all)-len(j.held)]) {
+		a.ModeEntry = entry
+	}
 	if err := j.write(ctx, a); err != nil {
 		j.position = before
 		if j.owned && j.node.loses(err) {
@@ -296,7 +308,7 @@ func (j *journal) write(ctx context.Context, a store.Append) error {
 		return err
 	}
 	n := j.first
-	n.Steps, n.LastResponseID = a.Steps, a.LastResponseID
+	n.Steps, n.LastResponseID, n.ModeEntry = a.Steps, a.LastResponseID, a.ModeEntry
 	n.Turn.State, n.Turn.Response, n.Turn.Fault = a.State, a.Response, a.Fault
 	n.Turn.UpdatedAt = a.Steps[len(a.Steps)-1].At
 	if !a.Deadline.IsZero() {
@@ -392,15 +404,15 @@ func (j *journal) settle(ctx context.Context, s agent.Settled, lastResponse stri
 	return j.commit(ctx, a, agent.Step{Kind: agent.StepSettled, Settled: &s})
 }
 
-// wait hands the turn over to the client.
-func (j *journal) wait(ctx context.Context, response json.RawMessage, calls []agent.ToolCall, until time.Time) error {
+// wait hands the turn over to the client, or to its user with what he is asked.
+func (j *journal) wait(ctx context.Context, d agent.Delivery, until time.Time, asked ...agent.Step) error {
 	failpoint.Hit(failpoint.BeforeHandover)
 	defer failpoint.Hit(failpoint.AfterHandover)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.commit(ctx, store.Append{
-		State: agent.TurnWaiting, From: []agent.TurnState{agent.TurnAccepted, agent.TurnRunning}, Response: response, Deadline: until,
-	}, agent.Step{Kind: agent.StepWaiting, Waiting: &agent.Delivery{Response: response, Calls: calls}})
+		State: agent.TurnWaiting, From: []agent.TurnState{agent.TurnAccepted, agent.TurnRunning}, Response: d.Response, Deadline: until,
+	}, append(asked, agent.Step{Kind: agent.StepWaiting, Waiting: &d})...)
 }
 
 // begins makes a queued turn the active one.
@@ -410,6 +422,29 @@ func (j *journal) begins(ctx context.Context, start store.Start, deadline time.T
 	return j.commit(ctx, store.Append{
 		State: agent.TurnAccepted, From: []agent.TurnState{agent.TurnAccepted}, Start: &start, Deadline: deadline, Lease: j.node.claim(),
 	}, steps...)
+}
+
+// waitOn takes a decision in after which others are still to come; d is what is left to
+// decide. approved, when set, are the tools that are approved for the session now.
+func (j *journal) waitOn(ctx context.Context, decided agent.Step, d agent.Delivery, approved []string) error {
+	failpoint.Hit(failpoint.BeforeDecide)
+	defer failpoint.Hit(failpoint.AfterDecide)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.commit(ctx, store.Append{
+		State: agent.TurnWaiting, From: []agent.TurnState{agent.TurnWaiting}, Response: d.Response, Approved: approved,
+	}, decided, agent.Step{Kind: agent.StepWaiting, Waiting: &d})
+}
+
+// decide takes the last decisions in, after which the turn goes on.
+func (j *journal) decide(ctx context.Context, deadline time.Time, approved []string, decided ...agent.Step) error {
+	failpoint.Hit(failpoint.BeforeDecide)
+	defer failpoint.Hit(failpoint.AfterDecide)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.commit(ctx, store.Append{
+		State: agent.TurnRunning, From: []agent.TurnState{agent.TurnWaiting}, Deadline: deadline, Approved: approved, Lease: j.node.claim(),
+	}, decided...)
 }
 
 // proceed takes the client's results in.

@@ -128,6 +128,10 @@ func (p *Pipeline) Execute(ctx context.Context, by agent.Caller, x Execution) (k
 func (p *Pipeline) bear(by agent.Caller, x Execution, o opened) error {
 	key := o.turn.Key
 	request, blobs := x.Stored()
+	steps, err := o.steps(x, false)
+	if err != nil {
+		return err
+	}
 	now := p.Now()
 	deadline := now.Add(p.Limits.TurnTime)
 	j := begin(p, store.NewTurn{
@@ -136,16 +140,14 @@ func (p *Pipeline) bear(by agent.Caller, x Execution, o opened) error {
 			Key: key, User: by.User, Request: request, BodySHA256: x.SHA256(), Mode: o.turn.Request.Mode,
 			Tools: o.turn.Tools.JSON, Stream: x.Stream, Deadline: deadline, CreatedAt: now.UTC(),
 		},
-	}, p.Hub.Open(key, 1),
-		agent.Step{Kind: agent.StepAccepted, Accepted: o.accepted(x)},
-		o.first.Asked(1, o.turn.Request.Mode))
+	}, p.Hub.Open(key, 1), steps...)
 	if err := j.stillborn(); err != nil {
 		j.close() // refused already: the model is not asked
 		return err
 	}
 	r := p.start(o.turn, j.journalled(), j, deadline)
 	<-j.born
-	err := j.stillborn()
+	err = j.stillborn()
 	if err != nil && r != nil {
 		r.cancel(errStillborn)
 		<-r.done
@@ -193,6 +195,10 @@ type opened struct {
 	readVersion int64
 	turn        *reasoner.Turn
 	warnings    []string
+	// welcome is the mode's message, of a session that begins with this turn.
+	welcome string
+	// entering are the bootstrap tools of the mode, when this turn is to run them.
+	entering []agent.ToolCall
 	// What follows is set by ready.
 	first   reasoner.Request
 	sources []agent.Source
@@ -201,7 +207,7 @@ type opened struct {
 // accepted is what the journal says of the opening.
 func (o opened) accepted(x Execution) *agent.Accepted {
 	return &agent.Accepted{Warnings: o.warnings, Sources: o.sources, Instructions: o.turn.Instructions,
-		ServerTools: o.turn.Tools.ServerNames(), Catalog: o.turn.Catalog.Hash(), Door: x.Door}
+		ServerTools: o.turn.Tools.ServerNames(), Catalog: o.turn.Catalog.Hash(), Welcome: o.welcome, Door: x.Door}
 }
 
 // open does what precedes the first model call, in the order of decision 10, and writes
@@ -245,19 +251,28 @@ func (p *Pipeline) open(ctx context.Context, by agent.Caller, x Execution, known
 	if err := fits(t.Context, x.UserTurn); err != nil {
 		return opened{}, err
 	}
+	x.into(t, s)
+	o := opened{session: s, readVersion: readVersion, turn: t, warnings: warnings}
+	if m, ok := catalog.Get(current); ok {
+		o.enter(m, known == nil)
+	}
+	return o, nil
+}
+
+// into puts what the turn is asked for into its first request.
+func (x Execution) into(t *reasoner.Turn, s agent.Session) {
 	t.Request.Instruction = x.Instruction
 	t.Request.Artifacts, t.Request.Images = x.InputArtifacts, x.ClipboardImages
 	t.Request.ToolChoiceName = x.ToolChoiceName
-	if x.SystemPrompt != nil {
-		if s.LastResponseID == "" {
-			t.Request.SystemPrompt = joinPrompts(s.SystemPrompt, *x.SystemPrompt)
-		} else {
-			// A continuation has no system message (AGN-003 §4.2), so the turn's own
-			// instructions travel where the mode layer does.
-			t.Instructions = *x.SystemPrompt
-		}
+	switch {
+	case x.SystemPrompt == nil:
+	case s.LastResponseID == "":
+		t.Request.SystemPrompt = joinPrompts(s.SystemPrompt, *x.SystemPrompt)
+	default:
+		// A continuation has no system message (AGN-003 §4.2), so the turn's own
+		// instructions travel where the mode layer does.
+		t.Instructions = *x.SystemPrompt
 	}
-	return opened{session: s, readVersion: readVersion, turn: t, warnings: warnings}, nil
 }
 
 // ready retrieves the context of an opened turn and builds its first request. It fails
@@ -350,7 +365,7 @@ func (p *Pipeline) turn(ctx context.Context, by agent.Caller, s agent.Session, t
 		Request: prompt.Request{
 			Mode: t.Mode, SystemPrompt: s.SystemPrompt, ResponseContinuationID: s.LastResponseID, ToolsJSON: string(tools.JSON),
 		},
-		Context: c, Catalog: catalog, Tools: tools, SolutionContext: s.SolutionContext, Stream: t.Stream,
+		Context: c, Catalog: catalog, Tools: tools, Approvals: p.approvals(s, catalog, t.Mode), SolutionContext: s.SolutionContext, Stream: t.Stream,
 		Queues: s.Concurrency == agent.ConcurrencyQueue,
 		Chain:  p.Chain, Transcript: transcript, Recall: recall,
 	}, nil
@@ -431,6 +446,10 @@ func (p *Pipeline) proceed(ctx context.Context, by agent.Caller, key agent.TurnK
 	if conflict != nil {
 		return 0, stream, conflict
 	}
+	if t.State == agent.TurnWaiting && steps[len(steps)-1].AsksUser() {
+		return 0, stream, agent.Errorf(agent.KindTurnNotWaiting,
+			"Turn %q waits for decisions of its user, not for tool results. Send them to …/turns/%s/approvals/{approvalId}.", key.Turn, key.Turn)
+	}
 	if t.State != agent.TurnWaiting {
 		return 0, stream, agent.Errorf(agent.KindTurnNotWaiting, "Turn %q is %s and waits for no tool results.", key.Turn, t.State)
 	}
@@ -445,23 +464,31 @@ func (p *Pipeline) proceed(ctx context.Context, by agent.Caller, key agent.TurnK
 	if err != nil {
 		return 0, stream, err
 	}
+	warnings := modeWarnings(c.Mode, p.Sessions.NormaliseMode(ctx, s, c.Mode))
+	after, err = p.wake(ctx, by, s, t, steps, func(j *journal, deadline time.Time) error {
+		return j.proceed(ctx, agent.Continued{Results: results, SHA256: sha, Warnings: warnings, Door: c.Door}, deadline)
+	})
+	return after, stream, err
+}
+
+// wake starts a turn that has waited, once commit has journalled why, and returns the
+// sequence after which it goes on. The caller holds the session's lock.
+func (p *Pipeline) wake(ctx context.Context, by agent.Caller, s agent.Session, t agent.Turn, steps []agent.Step, commit func(j *journal, deadline time.Time) error) (after int64, err error) {
 	rt, err := p.restored(ctx, by, s, t, steps)
 	if err != nil {
-		return 0, stream, err
+		return 0, err
 	}
-	warnings := modeWarnings(c.Mode, p.Sessions.NormaliseMode(ctx, s, c.Mode))
-	j := newJournal(p, store.Claim{Key: key, Epoch: t.Epoch}, steps)
+	j := newJournal(p, store.Claim{Key: t.Key, Epoch: t.Epoch}, steps)
 	after = j.nextEvent - 1
-	j.live = p.Hub.Open(key, j.nextEvent)
+	j.live = p.Hub.Open(t.Key, j.nextEvent)
 	deadline := p.Now().Add(p.Limits.TurnTime)
-	err = j.proceed(ctx, agent.Continued{Results: results, SHA256: sha, Warnings: warnings, Door: c.Door}, deadline)
-	if err != nil {
+	if err := commit(j, deadline); err != nil {
 		j.close()
-		return 0, stream, err
+		return 0, err
 	}
 	p.start(rt, j.journalled(), j, deadline)
-	p.tell(key)
-	return after, stream, nil
+	p.tell(t.Key)
+	return after, nil
 }
 
 // restored is turn for one that goes on from its journal.

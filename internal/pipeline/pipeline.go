@@ -62,9 +62,9 @@ type Retriever interface {
 	Retrieve(ctx context.Context, q rag.Question) rag.Context
 }
 
-// Config holds the parts of a Pipeline. All but Retriever, Bus, Limits, Chain, Retention
-// and Now are required. When the Store is a store.Leasing, other nodes may use it at the
-// same time.
+// Config holds the parts of a Pipeline. Retriever, Bus, Limits, Chain, ApprovalRules,
+// Consent, Retention and Now may be left out. When the Store is a store.Leasing, other nodes
+// may use it at the same time.
 type Config struct {
 	Store    Store
 	Sessions Sessions
@@ -81,8 +81,12 @@ type Config struct {
 	Bus Bus
 	// Chain tells that the provider remembers earlier responses, so that only what
 	// is new is sent; otherwise the transcript is replayed (decision 29).
-	Chain  bool
-	Limits Limits
+	Chain bool
+	// ApprovalRules say which calls wait for the user where the mode does not, and Consent
+	// that the model changes no mode without him.
+	ApprovalRules agent.ApprovalRules
+	Consent       bool
+	Limits        Limits
 	// Retention is how long a session is kept after the last thing that happened in it;
 	// 0 is for ever.
 	Retention time.Duration
@@ -96,6 +100,8 @@ type Limits struct {
 	TurnTime time.Duration
 	// WaitTime bounds how long a turn waits for client tools; default 24 h.
 	WaitTime time.Duration
+	// ApprovalTime bounds how long a call waits for a decision of the user; default 1 h.
+	ApprovalTime time.Duration
 	// QueueTime bounds how long a turn waits for its session; default 1 h.
 	QueueTime time.Duration
 	// QueueLength is how many turns may wait for one session; default 16.
@@ -128,6 +134,7 @@ func (l Limits) withDefaults(alone bool) Limits {
 	}
 	def(&l.TurnTime, 10*time.Minute)
 	def(&l.WaitTime, 24*time.Hour)
+	def(&l.ApprovalTime, time.Hour)
 	def(&l.QueueTime, time.Hour)
 	if !alone {
 		def(&l.SettleTime, time.Minute)
@@ -192,7 +199,7 @@ var (
 func New(c Config) (*Pipeline, error) {
 	if c.Store == nil || c.Sessions == nil || c.Catalog == nil || c.Registry == nil || c.Contexts == nil ||
 		c.Reasoner == nil || c.Hub == nil || c.Log == nil {
-		return nil, errors.New("pipeline: every part but Retriever, Bus, Limits, Chain, Retention and Now is required")
+		return nil, errors.New("pipeline: every part but Retriever, Bus, Limits, Chain, ApprovalRules, Consent, Retention and Now is required")
 	}
 	_, shared := c.Store.(store.Leasing)
 	c.Limits = c.Limits.withDefaults(!shared)

@@ -12,7 +12,8 @@ import (
 	"github.com/aptixhq/aptix/internal/store"
 )
 
-// queuedExecution is an Execution as it waits in the journal.
+// queuedExecution is an Execution as it waits in the journal, for its session or for the
+// entry into its mode.
 type queuedExecution struct {
 	Turn         contract.UserTurn `json:"turn"`
 	Mode         agent.ModeKey     `json:"mode,omitempty"`
@@ -20,6 +21,12 @@ type queuedExecution struct {
 	SystemPrompt *string           `json:"systemPrompt,omitempty"`
 	ClientTools  json.RawMessage   `json:"clientTools,omitempty"`
 	Door         json.RawMessage   `json:"door,omitempty"`
+}
+
+// kept is the execution as the journal has it.
+func (x Execution) kept() (json.RawMessage, error) {
+	return encode(queuedExecution{Turn: x.UserTurn, Mode: x.Mode, ToolChoice: x.ToolChoiceName,
+		SystemPrompt: x.SystemPrompt, ClientTools: x.ClientTools, Door: x.Door})
 }
 
 // enqueue accepts a turn that runs when those before it have ended. What it runs with,
@@ -30,8 +37,7 @@ func (p *Pipeline) enqueue(ctx context.Context, by agent.Caller, x Execution, o 
 		return agent.Errorf(agent.KindTurnInProgress,
 			"%d turns of this session are waiting already. Send the turn again when some have ended.", ahead)
 	}
-	waiting, err := encode(queuedExecution{Turn: x.UserTurn, Mode: x.Mode, ToolChoice: x.ToolChoiceName,
-		SystemPrompt: x.SystemPrompt, ClientTools: x.ClientTools, Door: x.Door})
+	waiting, err := x.kept()
 	if err != nil {
 		return err
 	}
@@ -114,12 +120,14 @@ func (p *Pipeline) startQueued(ctx context.Context, t agent.Turn) error {
 	if err := p.ready(ctx, x, &o); err != nil {
 		return err
 	}
+	first, err := o.steps(x, true)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUnbuildable, err)
+	}
 	j := newJournal(p, store.Claim{Key: t.Key, Epoch: t.Epoch}, steps)
 	j.live = p.Hub.Open(t.Key, j.nextEvent)
 	deadline := p.Now().Add(p.Limits.TurnTime)
-	err = j.begins(ctx, store.Start{SessionVersion: o.readVersion, Mode: o.turn.Request.Mode, Tools: o.turn.Tools.JSON}, deadline,
-		agent.Step{Kind: agent.StepAccepted, Accepted: o.accepted(x)},
-		o.first.Asked(1, o.turn.Request.Mode))
+	err = j.begins(ctx, store.Start{SessionVersion: o.readVersion, Mode: o.turn.Request.Mode, Tools: o.turn.Tools.JSON}, deadline, first...)
 	if err != nil {
 		j.close()
 		return err
@@ -129,13 +137,22 @@ func (p *Pipeline) startQueued(ctx context.Context, t agent.Turn) error {
 	return nil
 }
 
-// executionOf reads what a queued turn was asked for.
+// executionOf reads what a turn was asked for that was queued, or enters its mode.
 func executionOf(steps []agent.Step) (Execution, error) {
-	if len(steps) == 0 || steps[0].Queued == nil {
+	var kept json.RawMessage
+	for _, s := range steps {
+		switch {
+		case s.Queued != nil:
+			kept = s.Queued.Execution
+		case s.Entering != nil && s.Entering.Execution != nil:
+			kept = s.Entering.Execution
+		}
+	}
+	if kept == nil {
 		return Execution{}, errors.New("its journal does not say what was asked")
 	}
 	var q queuedExecution
-	if err := json.Unmarshal(steps[0].Queued.Execution, &q); err != nil {
+	if err := json.Unmarshal(kept, &q); err != nil {
 		return Execution{}, fmt.Errorf("read what was asked: %w", err)
 	}
 	return Execution{UserTurn: q.Turn, Mode: q.Mode, ToolChoiceName: q.ToolChoice,

@@ -156,9 +156,11 @@ func (p *Pipeline) resume(ctx context.Context, c store.Claim) error {
 	case err != nil:
 		return err // the store's; the next sweep tries again
 	case !asked:
-		// Only the first request says what the user wants, and it is written together
-		// with the turn.
-		err = agent.Errorf(agent.KindInternal, "The turn's journal is incomplete. Send the turn again with a new turnId.")
+		// Only a turn that enters its mode is without its first request; all others have
+		// it from the start.
+		if unsaid := askedBefore(rt, s, steps); unsaid != nil {
+			err = agent.Errorf(agent.KindInternal, "The turn's journal is incomplete. Send the turn again with a new turnId.").Because(unsaid)
+		}
 	}
 	if err != nil {
 		p.Log.Error("turn cannot go on", "turn", key.String(), "error", err)
@@ -190,7 +192,8 @@ func errExpired(t agent.Turn) error {
 	return agent.Errorf(agent.KindTurnExpired, "The turn waited until %s for %s.", t.Deadline.UTC().Format(time.RFC3339), what)
 }
 
-// expire fails a turn that waited too long, for its client or for its session.
+// expire fails a turn that waited too long, for its client or for its session. One that
+// waited for its user goes on: the model is told that nobody decided.
 func (p *Pipeline) expire(ctx context.Context, key agent.TurnKey) error {
 	unlock := p.sessionLocks.lock(key.Org, key.Session)
 	defer unlock()
@@ -198,7 +201,21 @@ func (p *Pipeline) expire(ctx context.Context, key agent.TurnKey) error {
 	if err != nil || t.State != agent.TurnWaiting && !t.Queued || t.Deadline.After(p.Now()) {
 		return err
 	}
+	steps, err := p.Store.Steps(ctx, key)
+	if err != nil {
+		return err
+	}
 	fault := agent.FaultOf(errExpired(t))
+	if !t.Queued && steps[len(steps)-1].AsksUser() {
+		err := p.expireApprovals(ctx, t, steps)
+		switch {
+		case p.node.overtaken(err):
+			return nil
+		case agent.KindOf(err) != agent.KindUnknownContext:
+			return err
+		}
+		fault = agent.FaultOf(err) // it can never go on
+	}
 	if err := p.endAtRest(ctx, t, agent.TurnFailed, &fault); p.node.overtaken(err) {
 		return nil // it has moved, or another node has found it
 	} else if err != nil {

@@ -42,6 +42,8 @@ type rig struct {
 	extra    []tool.Tool
 	mcp      *mcp.Servers
 	chain    bool
+	consent  bool
+	rules    agent.ApprovalRules
 	limits   reasoner.Limits
 	times    pipeline.Limits
 	log      *slog.Logger
@@ -101,7 +103,7 @@ func (r *rig) start() {
 	if r.mcp != nil {
 		r.mcp.ReportTo(registry)
 	}
-	r.sessions, err = session.New(session.Config{Store: r.store, Catalog: r.catalog, Registry: registry, Contexts: contexts{}, Log: r.log})
+	r.sessions, err = session.New(session.Config{Store: r.store, Catalog: r.catalog, Registry: registry, Contexts: contexts{}, Log: r.log, Consent: r.consent})
 	fail(err)
 	sessions.Manager = r.sessions
 	model := r.model
@@ -127,7 +129,7 @@ func (r *rig) start() {
 	}
 	r.pipeline, err = pipeline.New(pipeline.Config{
 		Store: journal, Sessions: r.sessions, Catalog: r.catalog, Registry: registry, Contexts: contexts{r.lost},
-		Reasoner: loop, Hub: r.hub, Bus: r.bus, Log: r.log, Chain: r.chain, Limits: r.times, Retention: r.retention, Now: r.now,
+		Reasoner: loop, Hub: r.hub, Bus: r.bus, Log: r.log, Chain: r.chain, ApprovalRules: r.rules, Consent: r.consent, Limits: r.times, Retention: r.retention, Now: r.now,
 		Retriever: retriever,
 	})
 	fail(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/contract"
+	"github.com/aptixhq/aptix/internal/mode"
 	"github.com/aptixhq/aptix/internal/reasoner"
 	"github.com/aptixhq/aptix/internal/store"
 )
@@ -159,7 +160,8 @@ func (p *Pipeline) reason(ctx context.Context, t *reasoner.Turn, steps []agent.S
 	return p.Reasoner.Run(ctx, t, steps, j)
 }
 
-// deliver journals the answer of a run, or its client tool calls, and shows it.
+// deliver journals the answer of a run, its client tool calls, or its questions to the
+// user, and shows it.
 func (p *Pipeline) deliver(ctx context.Context, t *reasoner.Turn, out *reasoner.Outcome, j *journal) error {
 	s, unborn := j.opening()
 	if !unborn {
@@ -170,19 +172,20 @@ func (p *Pipeline) deliver(ctx context.Context, t *reasoner.Turn, out *reasoner.
 			return fmt.Errorf("read session %s to settle: %w", t.Key.Session, err)
 		}
 	}
-	display := string(s.Mode)
-	if m, ok := t.Catalog.Get(s.Mode); ok {
-		display = m.DisplayName
+	answer := contract.ClientToolContinuation{
+		SessionID: t.Key.Session, TurnID: t.Key.Turn,
+		Mode: s.Mode, ModeDisplayName: displayName(t.Catalog, s.Mode), ToolCalls: out.Waiting, ModeChange: out.ModeSwitch,
+		WelcomeMessage: welcomeOf(j.journalled()),
 	}
-	if len(out.Waiting) > 0 {
-		response, err := encode(contract.ClientToolContinuation{
-			SessionID: t.Key.Session, TurnID: t.Key.Turn,
-			Mode: s.Mode, ModeDisplayName: display, ToolCalls: out.Waiting, ModeChange: out.ModeSwitch,
-		})
+	switch {
+	case len(out.Asked) > 0:
+		return p.askUser(ctx, answer, out.Asked, j)
+	case len(out.Waiting) > 0:
+		response, err := encode(answer)
 		if err != nil {
 			return err
 		}
-		return j.wait(ctx, response, out.Waiting, p.Now().Add(p.Limits.WaitTime))
+		return j.wait(ctx, agent.Delivery{Response: response, Calls: out.Waiting}, p.Now().Add(p.Limits.WaitTime))
 	}
 	var warnings []string
 	var sources []agent.Source
@@ -191,6 +194,9 @@ func (p *Pipeline) deliver(ctx context.Context, t *reasoner.Turn, out *reasoner.
 		if step.Accepted != nil {
 			warnings = append(warnings, step.Accepted.Warnings...)
 			sources = step.Accepted.Sources
+		}
+		if step.Entered != nil && !step.Entered.Ready {
+			warnings = append(warnings, notReady(*step.Entered))
 		}
 		if step.Asked != nil {
 			leftOut = max(leftOut, step.Asked.LeftOut)
@@ -201,13 +207,22 @@ func (p *Pipeline) deliver(ctx context.Context, t *reasoner.Turn, out *reasoner.
 	}
 	response, err := encode(contract.Final{
 		SessionID: t.Key.Session, TurnID: t.Key.Turn,
-		Mode: s.Mode, ModeDisplayName: display, PrimaryOutputText: out.Text, Usage: out.Usage, ModeChange: out.ModeSwitch,
+		Mode: s.Mode, ModeDisplayName: answer.ModeDisplayName, PrimaryOutputText: out.Text, Usage: out.Usage, ModeChange: out.ModeSwitch, WelcomeMessage: answer.WelcomeMessage,
 		Sources: sources, ToolResults: contract.ServerToolResults(out.ServerResults), UserWarnings: warnings,
 	})
 	if err != nil {
 		return err
 	}
 	return j.settle(ctx, agent.Settled{State: agent.TurnCompleted, Response: response}, out.ResponseID, agent.TurnAccepted, agent.TurnRunning)
+}
+
+// displayName returns the mode's name for people, and its key when the catalogue has lost
+// it (decision 12).
+func displayName(c *mode.Catalog, key agent.ModeKey) string {
+	if m, ok := c.Get(key); ok {
+		return m.DisplayName
+	}
+	return string(key)
 }
 
 // encode renders an answer; text stays readable (no HTML escapes).

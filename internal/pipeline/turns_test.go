@@ -28,7 +28,9 @@ var update = flag.Bool("update", false, "write what happened into the scenario f
 // played in order:
 //
 //	options           one per line: chain (the provider remembers), mcp (tools of two MCP
-//	                  servers: local, a process, and remote, behind HTTP)
+//	                  servers: local, a process, and remote, behind HTTP), consent (modes
+//	                  change with the user's approval only), TOOL=POLICY (what the
+//	                  configuration says of approvals)
 //	modes/*.yaml      a catalogue instead of the built-in one
 //	docs/*            files that are indexed for the caller's organisation
 //	theirs/*          files that are indexed for another one
@@ -38,9 +40,15 @@ var update = flag.Bool("update", false, "write what happened into the scenario f
 //	N.mode.json       PUT …/mode
 //	N.tools.json      PUT …/tools
 //	N.cancel          POST …/cancel of the turn named in the file
+//	N.decide.json     POST …/approvals/{approvalId}, with the turn and the approval; by bob
+//	N.branch.json     POST …/branch; what follows happens in the new session
+//	N.erase           DELETE of the session named in the file
 //	restart           stop the server and start it on the same file
 //
-// and the rest is what must come of it, written by go test -update:
+// There are two server tools beside the built-in ones, for modes that list them: deploy,
+// which must not run twice, and look.
+//
+// And the rest is what must come of it, written by go test -update:
 //
 //	N.stream          the events of the delivery
 //	N.answer.json     the answer or the problem
@@ -81,7 +89,7 @@ func playScenario(t *testing.T, file string) {
 	var script []llmtest.Reply
 	modes, docs, theirs := map[string][]byte{}, map[string][]byte{}, map[string][]byte{}
 	var servers *mcp.Servers
-	chain := false
+	var opts scenarioOptions
 	for _, f := range sc.archive.Files {
 		if name, ok := strings.CutPrefix(f.Name, "modes/"); ok {
 			modes[name] = f.Data
@@ -98,14 +106,14 @@ func playScenario(t *testing.T, file string) {
 				t.Fatalf("model.yaml: %v", err)
 			}
 		case "options":
-			chain = strings.Contains(string(f.Data), "chain")
+			opts.read(string(f.Data))
 			if strings.Contains(string(f.Data), "mcp") {
 				servers = mcpServers(t)
 			}
 		}
 	}
 	provider := llmtest.New(t, script...)
-	sc.rig = newRig(t, func(r *rig) { r.provider, r.chain, r.mcp = provider, chain, servers }, withCatalog(modes),
+	sc.rig = newRig(t, func(r *rig) { r.provider, r.mcp, r.extra = provider, servers, opts.tools(t) }, opts.apply, withCatalog(modes),
 		withDocuments(caller.Org, docs), withDocuments("umbrella", theirs))
 	for _, f := range sc.archive.Files {
 		sc.play(f.Name, f.Data)
@@ -149,6 +157,14 @@ func (sc *scenario) play(name string, data []byte) {
 			_, err = sc.sessions.SetTools(ctx, caller, sc.session, s.Tools)
 		}
 		if err != nil {
+			sc.t.Fatalf("%s: %v", name, err)
+		}
+	case what == "decide.json":
+		sc.decide(n, data)
+	case what == "branch.json":
+		sc.branch(n, data)
+	case what == "erase":
+		if err := sc.pipeline.Erase(ctx, caller, agent.SessionID(strings.TrimSpace(string(data)))); err != nil {
 			sc.t.Fatalf("%s: %v", name, err)
 		}
 	case what == "cancel":
@@ -195,12 +211,21 @@ func (sc *scenario) execute(n string, body []byte) {
 		sc.got[n+".answer.json"] = problem(err)
 		return
 	}
-	sc.session = key.Session
+	if key.Session != sc.session {
+		sc.session, sc.turns = key.Session, nil
+	}
 	if !slices.Contains(sc.turns, key.Turn) {
 		sc.turns = append(sc.turns, key.Turn)
 	} else {
 		preview = nil // the turn exists: nothing is sent anew for it
 	}
+	sc.follow(ctx, n, key, after, preview)
+}
+
+// follow takes down what comes of a request: the stream of its delivery, the answer and
+// what the provider received.
+func (sc *scenario) follow(ctx context.Context, n string, key agent.TurnKey, after int64, preview *pipeline.Preview) {
+	sc.t.Helper()
 	var stream strings.Builder
 	next := after + 1
 	for e, err := range sc.pipeline.Follow(ctx, key, after) {
@@ -225,6 +250,9 @@ func (sc *scenario) execute(n string, body []byte) {
 		sc.got[n+".answer.json"] = indent(turn.Response)
 	}
 	received := sc.provider.Requests()[sc.sent:]
+	if sc.enters(key) {
+		preview = nil // it cannot tell what the bootstrap tools will give
+	}
 	if preview != nil && (len(received) == 0 || preview.Wire != string(received[0])) {
 		sc.t.Errorf("%s: preview differs from what the provider received\npreview:  %s\nreceived: %s", n, preview.Wire, received)
 	}
@@ -275,24 +303,27 @@ func (sc *scenario) compare(file string) {
 	}
 }
 
+// generated are the files that a scenario's run writes for each of its requests.
+var generated = []string{".decided.json", ".branched.json", ".sent", ".stream", ".answer.json"}
+
 func (sc *scenario) write(file string) {
 	out := &txtar.Archive{Comment: sc.archive.Comment}
 	flush := func(name string) {
-		for _, suffix := range []string{".sent", ".stream", ".answer.json"} {
+		for _, suffix := range generated {
 			if got, ok := sc.got[name+suffix]; ok {
 				out.Files = append(out.Files, txtar.File{Name: name + suffix, Data: []byte(got)})
 			}
 		}
 	}
 	for _, f := range sc.archive.Files {
-		if _, generated := sc.got[f.Name]; generated {
+		if _, made := sc.got[f.Name]; made {
 			continue
 		}
-		if strings.HasSuffix(f.Name, ".sent") || strings.HasSuffix(f.Name, ".stream") || strings.HasSuffix(f.Name, ".answer.json") {
+		if slices.ContainsFunc(generated, func(suffix string) bool { return strings.HasSuffix(f.Name, suffix) }) {
 			continue
 		}
 		out.Files = append(out.Files, f)
-		if n, ok := strings.CutSuffix(f.Name, ".request.json"); ok {
+		if n, what, _ := strings.Cut(f.Name, "."); what == "request.json" || what == "decide.json" || what == "branch.json" {
 			flush(n)
 		}
 	}

@@ -37,6 +37,9 @@ type Input struct {
 	// RAGContextBlock is the formatted [CONTEXT] block; it is taken as it is
 	// (AGN-003 §5.2).
 	RAGContextBlock string
+	// ModeEntryBlock is what the mode's bootstrap tools gave, of the first request in it; see
+	// ModeEntryBlock.
+	ModeEntryBlock string
 	// ToolUsageMetadataBlock is the delimited usage guidance of the attached server
 	// tools (AGN-003 §4.3).
 	ToolUsageMetadataBlock string
@@ -92,6 +95,7 @@ func userMessage(in Input) Message {
 	if r.ResponseContinuationID != "" {
 		m.addBlock(BuildFromToolResultsJSON(r.ToolResultsJSON))
 	}
+	m.addBlock(in.ModeEntryBlock)
 	m.addBlock(ArtifactsBlock(r.Artifacts))
 	m.addBlock(ImagesBlock(r.Images))
 	return m

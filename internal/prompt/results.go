@@ -34,6 +34,23 @@ func BuildFromToolResultsJSON(raw string) string {
 	return ToolResultsHeader + "\n" + valid(b.String())
 }
 
+// modeEntryHeader opens the block of what a mode's bootstrap tools gave.
+const modeEntryHeader = "[MODE_ENTRY]"
+
+// ModeEntryBlock shows the results of the tools that ran when the session entered its
+// mode. It returns "" when there are none.
+func ModeEntryBlock(results []agent.ToolResult) string {
+	if len(results) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString(modeEntryHeader + "\nThe server ran these tools when the session entered the mode.\n")
+	for _, r := range results {
+		writeResult(&b, r)
+	}
+	return valid(b.String())
+}
+
 func writeResult(b *strings.Builder, r agent.ToolResult) {
 	outcome := agent.OutcomeOK
 	if r.Err != "" {

@@ -14,8 +14,11 @@ import (
 // dispatch runs the open server calls in call order and returns the client's. A
 // tool that fails, and a tool that does not exist, give a result that the model
 // sees; neither ends the turn (decision 15).
-func (r *run) dispatch(ctx context.Context, open []agent.ToolCall) (client []agent.ToolCall, err error) {
-	for _, call := range open {
+//
+// The first call that waits for the user holds back all behind it, so that the order stays
+// the model's. What is then returned are the questions about all of them, asked at once.
+func (r *run) dispatch(ctx context.Context, open []agent.ToolCall) (asked []agent.Approval, client []agent.ToolCall, err error) {
+	for i, call := range open {
 		// A call that was started here stays here, also when the server has since lost
 		// or changed the tool and its schema reads like a client's.
 		if r.turn.Tools.IsClient(call.Name) && !r.started[call.ID] {
@@ -28,13 +31,16 @@ func (r *run) dispatch(ctx context.Context, open []agent.ToolCall) (client []age
 			continue
 		}
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return nil, nil, context.Cause(ctx)
+		}
+		if _, needed := r.question(call); needed {
+			return r.questions(open[i:]), nil, nil
 		}
 		if err := r.runServerTool(ctx, call); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return client, nil
+	return nil, client, nil
 }
 
 // refusal says why a call must not go to the client: the mode with which the turn's tools
@@ -54,6 +60,14 @@ func (r *run) runServerTool(ctx context.Context, call agent.ToolCall) error {
 	// unknown as one that never existed (AGN-011 §4.4).
 	known = known && r.turn.Tools.IsServer(call.Name)
 
+	consent := r.consent(call.ID)
+	if consent != nil && !consent.Decision.Allows() {
+		if !r.started[call.ID] {
+			r.hold(agent.Step{Kind: agent.StepToolStarted, ToolStarted: &call}) // nothing is dispatched
+		}
+		r.finish(call, r.withheld(call, consent.Decision), nil)
+		return nil
+	}
 	// A dispatched call without a result means that a process died, or was stopped,
 	// while the tool ran. Only a tool that says it is idempotent runs again.
 	if r.started[call.ID] && (!known || !t.Definition().Idempotent) {
@@ -76,7 +90,7 @@ func (r *run) runServerTool(ctx context.Context, call agent.ToolCall) error {
 	}
 	began := r.now()
 	failpoint.Hit(failpoint.BeforeTool)
-	res := r.execute(ctx, t, call)
+	res := r.execute(ctx, t, consented(call, consent))
 	failpoint.Hit(failpoint.AfterTool)
 	if ctx.Err() != nil && res.Code != agent.OutcomeOK {
 		// The tool was broken off together with the turn. What it says of that is
@@ -142,14 +156,17 @@ func (r *run) modeChange(ctx context.Context, call agent.CallID, res agent.ToolR
 	if err != nil {
 		return nil, fmt.Errorf("read mode change of call %s in turn %s: %w", call, r.turn.Key, err)
 	}
-	previous := r.mode
+	sw := &agent.ModeSwitch{PreviousMode: r.mode, Mode: payload.Mode, Branch: payload.Branch, Reason: payload.Reason}
 	switch {
 	case made: // the user may have switched by hand since the turn began
-		previous = change.Previous
+		sw.PreviousMode = change.Previous
+		if m, ok := r.turn.Catalog.Get(payload.Mode); ok {
+			sw.WelcomeMessage = m.WelcomeMessage // the call has entered it, nobody before
+		}
 	case payload.Mode == r.mode:
 		return nil, nil
 	}
-	return &agent.ModeSwitch{PreviousMode: previous, Mode: payload.Mode, Branch: payload.Branch, Reason: payload.Reason}, nil
+	return sw, nil
 }
 
 func (r *run) toolNames() []string {

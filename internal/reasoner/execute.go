@@ -54,7 +54,7 @@ func (r *run) callTool(ctx context.Context, t tool.Tool, call agent.ToolCall) (r
 		}
 	}()
 	out, err := content(ctx, t, &tool.ExecutionContext{
-		Caller: r.turn.Caller, Session: r.turn.Key.Session, Turn: r.turn.Key.Turn, Epoch: r.turn.Epoch, Call: call.ID,
+		Caller: r.turn.Caller, Session: r.turn.Key.Session, Turn: r.turn.Key.Turn, Epoch: r.turn.Epoch, Call: call.ID, Consent: r.consent(call.ID),
 	}, call.Arguments)
 	unknown := (*tool.UnknownOutcome)(nil)
 	switch {

@@ -102,23 +102,27 @@ func (r *Reasoner) Run(ctx context.Context, t *Turn, steps []agent.Step, j Journ
 func (r *run) loop(ctx context.Context) (*Outcome, error) {
 	for {
 		if r.answered() {
-			return r.outcome(nil), nil // also when time is up: the answer is there
+			return r.outcome(nil, nil), nil // also when time is up: the answer is there
 		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		switch open := r.open(); {
+		case r.enters():
+			if err := r.enter(ctx); err != nil {
+				return nil, err
+			}
 		case r.asked != nil:
 			if err := r.ask(ctx); err != nil {
 				return nil, err
 			}
 		case len(open) > 0:
-			client, err := r.dispatch(ctx, open)
+			asked, client, err := r.dispatch(ctx, open)
 			if err != nil {
 				return nil, err
 			}
-			if len(client) > 0 {
-				return r.outcome(client), nil
+			if len(asked)+len(client) > 0 {
+				return r.outcome(asked, client), nil
 			}
 		default:
 			if err := r.build(); err != nil {
@@ -169,6 +173,8 @@ func (r *run) build() error {
 	}
 	q := r.request(r.turn, r.state)
 	r.soon(q.Asked(r.modelCalls+1, r.mode))
+	// They are in its items now.
+	r.turn.Request.Artifacts, r.turn.Request.Images = nil, nil
 	return nil
 }
 
@@ -260,7 +266,7 @@ func (r *run) tooMuchOutput() error {
 	return agent.Errorf(agent.KindLimitReached, "The model produced more than the %d bytes that a turn may hold.", r.limits.OutputBytes)
 }
 
-func (r *run) outcome(waiting []agent.ToolCall) *Outcome {
-	return &Outcome{Waiting: waiting, Text: r.text, Mode: r.mode, ModeSwitch: r.modeSwitch,
+func (r *run) outcome(asked []agent.Approval, waiting []agent.ToolCall) *Outcome {
+	return &Outcome{Asked: asked, Waiting: waiting, Text: r.text, Mode: r.mode, ModeSwitch: r.modeSwitch,
 		ServerResults: r.ledger, Usage: r.usage, ResponseID: r.responseID}
 }

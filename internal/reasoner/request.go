@@ -47,6 +47,7 @@ func (r *Reasoner) request(t *Turn, s *state) Request {
 	in := prompt.Input{Context: t.Context, Request: l1, Stream: t.Stream, ToolUsageMetadataBlock: t.Tools.Usage()}
 	if s.answers == 0 {
 		in.RAGContextBlock = t.RAGContextBlock
+		in.ModeEntryBlock = prompt.ModeEntryBlock(s.entered())
 	}
 	canonical := prompt.Build(in)
 	wire := llm.BuildWire(canonical, lane)

@@ -12,9 +12,10 @@ import (
 // those read back and those just made, so there is one way to reach it.
 type state struct {
 	mode       agent.ModeKey // request.Mode, follows a change at once
-	asked      *agent.Asked  // sent or to be sent, not answered yet
-	modelCalls int           // the number of the last request
-	answers    int           // the responses so far
+	entry      entry
+	asked      *agent.Asked // sent or to be sent, not answered yet
+	modelCalls int          // the number of the last request
+	answers    int          // the responses so far
 	// room is what the model was seen to take of the transcript, in bytes; 0 when all.
 	room       int
 	responseID string
@@ -27,6 +28,7 @@ type state struct {
 	// started are the dispatched server calls that have no result.
 	started       map[agent.CallID]bool
 	seen          map[agent.CallID]bool
+	consents      consents
 	ledger        []agent.ToolResult
 	modeSwitch    *agent.ModeSwitch
 	modeCalls     int
@@ -36,7 +38,8 @@ type state struct {
 }
 
 func newState(mode agent.ModeKey) *state {
-	return &state{mode: mode, results: map[agent.CallID]agent.ToolResult{}, started: map[agent.CallID]bool{}, seen: map[agent.CallID]bool{}}
+	return &state{mode: mode, results: map[agent.CallID]agent.ToolResult{}, started: map[agent.CallID]bool{}, seen: map[agent.CallID]bool{},
+		consents: consents{decided: map[agent.CallID]agent.Decided{}}}
 }
 
 func (s *state) apply(step agent.Step) {
@@ -64,6 +67,17 @@ func (s *state) apply(step agent.Step) {
 		for _, item := range a.Items {
 			s.producedBytes += len(item)
 		}
+	case agent.StepEntering:
+		s.entry.calls = step.Entering.Calls
+		for _, c := range step.Entering.Calls {
+			s.seen[c.ID] = true // no call of the model may have its id
+		}
+	case agent.StepEntered:
+		s.entry.over = true
+	case agent.StepAskedUser:
+		s.consents.asked = append(s.consents.asked, *step.AskedUser)
+	case agent.StepDecided:
+		s.consents.decided[step.Decided.Call] = *step.Decided
 	case agent.StepToolStarted:
 		s.started[step.ToolStarted.ID] = true
 		if step.ToolStarted.Name == tool.ChangeMode {

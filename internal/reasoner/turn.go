@@ -30,7 +30,9 @@ type Turn struct {
 	Tools tool.Set
 	// Attached go with the requests when they are more than Tools, of which alone the model
 	// is then allowed to call some; nil attaches Tools.
-	Attached        []json.RawMessage
+	Attached []json.RawMessage
+	// Approvals say which calls wait for the user.
+	Approvals       Approvals
 	RAGContextBlock string
 	SolutionContext string
 	// Instructions are the turn's own, sent with every model call; empty when the
@@ -48,10 +50,13 @@ type Turn struct {
 	Recall func(context.Context) ([]json.RawMessage, error)
 }
 
-// Outcome is where the loop stopped: with an answer, or with client tool calls.
+// Outcome is where the loop stopped: with an answer, with client tool calls, or with
+// questions to the user.
 type Outcome struct {
-	// Waiting are the calls that the client must run; empty means that Text is the
-	// final answer.
+	// Asked are the calls that wait for the user, in the model's order, without deadlines.
+	Asked []agent.Approval
+	// Waiting are the calls that the client must run. When there are none, and nothing is
+	// asked, Text is the final answer.
 	Waiting []agent.ToolCall
 	Text    string
 	// Mode is request.Mode after the last call (AGN-011 §5.4).

@@ -63,7 +63,7 @@ func segment(steps []agent.Step, n int) []agent.Step {
 				begin = i
 			}
 		}
-		if begin >= 0 && (s.Kind == agent.StepWaiting || s.Kind == agent.StepSettled) {
+		if begin >= 0 && endsResponse(s) {
 			return steps[begin : i+1]
 		}
 	}
@@ -72,6 +72,10 @@ func segment(steps []agent.Step, n int) []agent.Step {
 	}
 	return steps[begin:]
 }
+
+// endsResponse reports whether a delivery ends with this step. What the turn asks its user
+// is asked at the other door, and the response goes on after it.
+func endsResponse(s agent.Step) bool { return s.HandsOver() || s.Kind == agent.StepSettled }
 
 // callsOf returns the client calls with which delivery n ended.
 func callsOf(steps []agent.Step, n int) []agent.ToolCall {
@@ -140,10 +144,49 @@ func deliveryOf(id responseID, turn agent.Turn, steps []agent.Step) (delivery, e
 
 // end is the step that ends the delivery, nil while it is in progress.
 func (v delivery) end() *agent.Step {
-	if last := &v.steps[len(v.steps)-1]; last.Kind == agent.StepWaiting || last.Kind == agent.StepSettled {
+	if last := &v.steps[len(v.steps)-1]; endsResponse(*last) {
 		return last
 	}
 	return nil
+}
+
+// asked are the calls for which the delivery waits for the user; none when it does not.
+func (v delivery) asked() []agent.Approval {
+	if !v.steps[len(v.steps)-1].AsksUser() {
+		return nil
+	}
+	var open []agent.Approval
+	for _, s := range v.steps {
+		switch s.Kind {
+		case agent.StepAskedUser:
+			open = append(open, *s.AskedUser)
+		case agent.StepDecided:
+			open = slices.DeleteFunc(open, func(a agent.Approval) bool { return a.ID == s.Decided.ID })
+		}
+	}
+	return open
+}
+
+// inProgress is the response while it has not ended. One that waits for the user says so
+// in its metadata: the API has no other word for it.
+func (v delivery) inProgress() (render.Response, error) {
+	r, err := v.begun()
+	asked := v.asked()
+	if err != nil || len(asked) == 0 {
+		return r, err
+	}
+	pairs := map[string]string{}
+	if err := json.Unmarshal(r.Echo.Metadata, &pairs); err != nil {
+		return r, fmt.Errorf("read the metadata of response %s: %w", v.id, err)
+	}
+	names := make([]string, len(asked))
+	for i, a := range asked {
+		names[i] = string(a.ID) + " " + a.Name
+	}
+	pairs["aptix_waits_for"] = "approval"
+	pairs["aptix_approvals"] = clip(strings.Join(names, ", "), maxMetadataValue)
+	r.Echo.Metadata, err = jsonv2.Marshal(pairs, jsonv2.Deterministic(true))
+	return r, err
 }
 
 // fault is why the delivery has no answer, nil when it has one or may still get it.

@@ -16,7 +16,7 @@ type Turns interface {
 	Execute(ctx context.Context, by agent.Caller, x pipeline.Execution) (key agent.TurnKey, after int64, err error)
 	Proceed(ctx context.Context, by agent.Caller, c pipeline.Continuation) (key agent.TurnKey, after int64, stream bool, err error)
 	Await(ctx context.Context, key agent.TurnKey) (agent.Turn, error)
-	Reader(key agent.TurnKey, after int64) events.Reader[agent.Event]
+	ReaderThrough(key agent.TurnKey, after int64) events.Reader[agent.Event]
 	Cancel(ctx context.Context, key agent.TurnKey) error
 	Erase(ctx context.Context, by agent.Caller, id agent.SessionID) error
 	Turn(ctx context.Context, key agent.TurnKey) (agent.Turn, error)

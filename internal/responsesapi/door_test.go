@@ -35,7 +35,7 @@ func (s scripted) Turn(_ context.Context, key agent.TurnKey) (agent.Turn, error)
 
 func (s scripted) Steps(context.Context, agent.TurnKey) ([]agent.Step, error) { return s.steps, nil }
 
-func (s scripted) Reader(key agent.TurnKey, after int64) events.Reader[agent.Event] {
+func (s scripted) ReaderThrough(key agent.TurnKey, after int64) events.Reader[agent.Event] {
 	log := events.NewHub().Open(key, 1)
 	log.Append(s.follow...)
 	log.Close()

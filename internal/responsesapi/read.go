@@ -13,7 +13,8 @@ import (
 	"github.com/aptixhq/aptix/internal/store"
 )
 
-// Await returns the resource of a response as soon as it has ended. A response without
+// Await returns the resource of a response as soon as it has ended, or waits for a decision
+// of its user: then it is in progress and says so in its metadata. A response without
 // an answer is its fault: a fault must never be taken for an answer. One that the
 // provider cut short is a resource, as the API has it, and says so in its status.
 func (d *Door) Await(ctx context.Context, by agent.Caller, id string) (json.RawMessage, error) {
@@ -27,20 +28,18 @@ func (d *Door) Await(ctx context.Context, by agent.Caller, id string) (json.RawM
 	return v.resource()
 }
 
-// rest returns a response that has ended.
+// rest returns a response that has ended, or waits for its user.
 func (d *Door) rest(ctx context.Context, by agent.Caller, id string) (delivery, error) {
-	v, err := d.read(ctx, by, id)
-	if err != nil || v.end() != nil {
-		return v, err
+	for range 100 { // a decision may let the turn run on between waiting for it and reading
+		v, err := d.read(ctx, by, id)
+		if err != nil || v.end() != nil || len(v.asked()) > 0 {
+			return v, err
+		}
+		if _, err := d.turns.Await(ctx, v.key); err != nil {
+			return v, err
+		}
 	}
-	if _, err := d.turns.Await(ctx, v.key); err != nil {
-		return v, err
-	}
-	v, err = d.read(ctx, by, id)
-	if err == nil && v.end() == nil {
-		err = fmt.Errorf("turn %s rests and its journal does not say how response %s ended", v.key, id)
-	}
-	return v, err
+	return delivery{}, fmt.Errorf("response %s rests and its journal does not say how it ended", id)
 }
 
 // Get returns the resource of a response as it stands.

@@ -107,7 +107,7 @@ func (r *reader) begin(ctx context.Context) ([]render.Event, error) {
 		return nil, err
 	}
 	r.p = &projector{v: v}
-	r.turn = r.d.turns.Reader(v.key, v.steps[0].FirstEvent-1)
+	r.turn = r.d.turns.ReaderThrough(v.key, v.steps[0].FirstEvent-1)
 	shown, err := r.p.begin()
 	return r.unseen(shown), err
 }
@@ -117,7 +117,7 @@ func (r *reader) goOn(ctx context.Context) (ready []render.Event, again <-chan s
 	told, again, err := r.turn.Next(ctx)
 	for _, e := range told {
 		var shown []render.Event
-		if r.ended = e.Type.EndsDelivery(); r.ended {
+		if r.ended = e.Type.EndsDelivery() && !e.AsksUser; r.ended {
 			shown, err = r.finish(ctx)
 		} else {
 			shown, err = r.p.step(e)
@@ -173,7 +173,7 @@ func (v delivery) resource() ([]byte, error) {
 	}
 	end := v.end()
 	if end == nil {
-		r, err := v.begun()
+		r, err := v.inProgress()
 		if err != nil {
 			return nil, err
 		}

@@ -159,6 +159,18 @@ func refusals() []refusal {
 		{"results for a completed turn", "turn_not_waiting", 409, "POST", execute, results("done", "call_a"), nil, []string{"t1", "completed"}},
 		{"results for a cancelled turn", "turn_not_waiting", 409, "POST", execute, results("over", "call_c"), nil, []string{"t1", "cancelled"}},
 
+		{"results for a turn that waits for its user", "turn_not_waiting", 409, "POST", execute, results("asked", "call_e"), nil, []string{"decisions"}},
+		{"a decision for a cancelled turn", "turn_not_waiting", 409, "POST", "/v1/sessions/unasked/turns/t1/approvals/apr_1", `{"decision":"approve"}`, nil, []string{"cancelled"}},
+		{"a decision after another one", "approval_decided", 409, "POST", "/v1/sessions/ruled/turns/t1/approvals/apr_1", `{"decision":"approve"}`, nil, []string{"local", "deny"}},
+		{"a decision that is remembered, after one that is not", "approval_decided", 409, "POST", "/v1/sessions/ruled/turns/t1/approvals/apr_1", `{"decision":"deny","remember":true}`, nil, nil},
+		{"a decision that is none", "invalid_request", 400, "POST", "/v1/sessions/asked/turns/t1/approvals/apr_1", `{"decision":"switch"}`, nil, []string{"approve", "deny"}},
+		{"a denial that is remembered", "invalid_request", 400, "POST", "/v1/sessions/asked/turns/t1/approvals/apr_1", `{"decision":"deny","remember":true}`, nil, nil},
+		{"a decision from a foreign page", "forbidden", 403, "POST", "/v1/sessions/asked/turns/t1/approvals/apr_1", `{"decision":"approve"}`, foreign, nil},
+		{"a decision on nothing", "not_found", 404, "POST", "/v1/sessions/asked/turns/t1/approvals/apr_2", `{"decision":"approve"}`, nil, []string{"apr_2"}},
+		{"a branch off a turn that waits", "turn_in_progress", 409, "POST", "/v1/sessions/busy/branch", `{"atTurnId":"t1"}`, nil, []string{"t1"}},
+		{"a branch off a cancelled turn", "invalid_request", 400, "POST", "/v1/sessions/over/branch", `{"atTurnId":"t1"}`, nil, []string{"cancelled"}},
+		{"a branch that is a session already", "session_exists", 409, "POST", "/v1/sessions/done/branch", `{"sessionId":"busy"}`, nil, []string{"busy"}},
+
 		{"a turn that was cancelled", "turn_cancelled", 409, "POST", execute, cancelledTurn, nil, nil},
 
 		{"a turn in another agent context", "context_pinned", 409, "POST", execute, userTurn("done", "t2", more, `"agentContextId":"other"`), nil, []string{"agentContextId", "default"}},
@@ -181,16 +193,29 @@ func refusals() []refusal {
 }
 
 // inhabited is a server with a completed turn in session done, a waiting one in busy
-// and a cancelled one in over.
+// and a cancelled one in over; in ruled, asked and unasked there is a turn whose user said
+// no, was asked, and was asked until it was cancelled.
 func inhabited(t *testing.T, further ...llmtest.Reply) (*whole, *llmtest.Server) {
 	t.Helper()
-	provider := llmtest.New(t, append([]llmtest.Reply{{Text: "Done."}, reads("call_a", "call_b"), reads("call_c")}, further...)...)
-	w := newWhole(t, from(provider), func(p *parts) { p.bodies.Body = 64 << 10 })
+	script := []llmtest.Reply{{Text: "Done."}, reads("call_a", "call_b"), reads("call_c"), lists("call_d"), {Text: "As you like."}, lists("call_e"), lists("call_f")}
+	provider := llmtest.New(t, append(script, further...)...)
+	w := newWhole(t, from(provider), asking, func(p *parts) { p.bodies.Body = 64 << 10 })
 	w.do(t, "POST", execute, doneTurn).wantStatus(t, 200)
 	w.waiting(t, "busy", userTurn("busy", "t1", `"solutionContextText":"old context"`))
 	w.waiting(t, "over", cancelledTurn)
 	w.do(t, "POST", "/v1/sessions/over/turns/t1/cancel", "").wantStatus(t, 202)
+	w.waiting(t, "ruled", userTurn("ruled", "t1", more))
+	w.do(t, "POST", "/v1/sessions/ruled/turns/t1/approvals/apr_1", `{"decision":"deny"}`).wantStatus(t, 200)
+	w.do(t, "POST", execute, userTurn("ruled", "t1", more)).wantStatus(t, 200)
+	w.waiting(t, "asked", userTurn("asked", "t1", more))
+	w.waiting(t, "unasked", userTurn("unasked", "t1", more))
+	w.do(t, "POST", "/v1/sessions/unasked/turns/t1/cancel", "").wantStatus(t, 202)
 	return w, provider
+}
+
+// lists is a model that calls a tool which needs its user's approval.
+func lists(id string) llmtest.Reply {
+	return llmtest.Reply{Calls: []llmtest.Call{{ID: id, Name: tool.ListModes, Arguments: "{}"}}}
 }
 
 // reads is a model that calls the client's tool.

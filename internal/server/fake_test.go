@@ -199,6 +199,18 @@ func (r *ranged) run(ctx context.Context) {
 	}
 }
 
+func (f *fakeTurns) Approvals(ctx context.Context, key agent.TurnKey) ([]agent.Approval, error) {
+	_, err := f.Turn(ctx, key)
+	return nil, err
+}
+
+func (f *fakeTurns) Decide(ctx context.Context, _ agent.Caller, key agent.TurnKey, id agent.ApprovalID, v agent.Verdict) (pipeline.Approval, error) {
+	if _, err := f.Turn(ctx, key); err != nil {
+		return pipeline.Approval{}, err
+	}
+	return pipeline.Approval{}, agent.Errorf(agent.KindNotFound, "There is no such approval.")
+}
+
 func (f *fakeTurns) Cancel(ctx context.Context, key agent.TurnKey) error {
 	t, err := f.Turn(ctx, key)
 	if err != nil {
@@ -337,6 +349,16 @@ func (f *fakeSessions) erase(by agent.Caller, id agent.SessionID) error {
 	}
 	f.all = slices.DeleteFunc(f.all, func(s agent.Session) bool { return s.ID == id && s.Org == by.Org })
 	return nil
+}
+
+func (f *fakeSessions) Branch(ctx context.Context, by agent.Caller, id agent.SessionID, b contract.BranchSession) (agent.Session, error) {
+	parent, err := f.Get(ctx, by, id)
+	if err != nil {
+		return agent.Session{}, err
+	}
+	s, err := f.Create(ctx, by, contract.CreateSession{SessionID: b.SessionID, Mode: b.Mode})
+	s.Parent = agent.Lineage{Session: parent.ID}
+	return s, err
 }
 
 func (f *fakeSessions) SetTools(_ context.Context, by agent.Caller, id agent.SessionID, tools json.RawMessage) (agent.Session, error) {

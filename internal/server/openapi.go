@@ -178,6 +178,8 @@ func pathParameter(name string) *huma.Param {
 	switch name {
 	case "key":
 		s = modeKeySchema()
+	case "approvalId":
+		s = &huma.Schema{Type: huma.TypeString, Pattern: `^apr_[0-9]+$`}
 	case "responseId":
 		s = &huma.Schema{Type: huma.TypeString, Pattern: `^resp_[A-Za-z0-9_-]+$`}
 	case "model":
@@ -235,7 +237,11 @@ var remarks = map[string]string{
 	"getResponse":    "With stream=true the events, from the one after starting_after on: the same bytes as at first.",
 	"deleteResponse": "A response whose conversation has others is refused with 409: their answers rest on it. DELETE /v1/sessions/{sessionId} erases the whole conversation.",
 	"cancelResponse": "Ends the turn. A response that has ended stays as it is.",
-	"setMode":        "Same write path and same history as a change by the model. The mode that the session is in already changes nothing.",
+	"branchSession": "For a client that acts on branch: true. The new session has copies of the completed turns up to atTurnId, so it goes on from there with the " +
+		"parent's memory, prompt, tools and contexts, and stays whole when the parent is erased. The same request again, with a sessionId, gives the same session.",
+	"decideApproval": "The turn goes on after the last decision; follow its events, or send its request again. The same decision again gives the same answer, " +
+		"another one is 409. decision is one of the approval's options.",
+	"setMode": "Same write path and same history as a change by the model. The mode that the session is in already changes nothing.",
 }
 
 // operationsOf returns the operations of a document in the order of the table.

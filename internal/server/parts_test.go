@@ -49,6 +49,9 @@ type parts struct {
 	times  pipeline.Limits
 	now    func() time.Time
 	bodies contract.Limits
+	rules  agent.ApprovalRules
+	// consent tells that the model changes no mode without the user.
+	consent bool
 }
 
 func newWhole(t *testing.T, with ...func(*parts)) *whole {
@@ -89,14 +92,14 @@ func (w *whole) start(t *testing.T, with ...func(*parts)) {
 	must(err)
 	registry, err := tool.NewRegistry(change, list)
 	must(err)
-	sessions, err := session.New(session.Config{Store: w.store, Catalog: catalog, Registry: registry, Contexts: contexts{}, Log: log})
+	sessions, err := session.New(session.Config{Store: w.store, Catalog: catalog, Registry: registry, Contexts: contexts{}, Log: log, Consent: w.consent})
 	must(err)
 	late.Manager = sessions
 	loop, err := reasoner.New(reasoner.Config{Model: llm.New(w.model), Sessions: w.store, Registry: registry, Log: log, Limits: w.limits})
 	must(err)
 	w.pipeline, err = pipeline.New(pipeline.Config{
 		Store: w.store, Sessions: sessions, Catalog: catalog, Registry: registry, Contexts: contexts{}, Reasoner: loop, Hub: events.NewHub(), Log: log,
-		Limits: w.times, Now: w.now,
+		Limits: w.times, Now: w.now, ApprovalRules: w.rules, Consent: w.consent,
 	})
 	must(err)
 	must(w.pipeline.Recover(t.Context()))

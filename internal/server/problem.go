@@ -42,6 +42,7 @@ var meanings = map[agent.Kind]meaning{
 	agent.KindTurnConflict:         {http.StatusConflict, "The turn exists with another body"},
 	agent.KindTurnInProgress:       {http.StatusConflict, "Another turn is in progress"},
 	agent.KindTurnNotWaiting:       {http.StatusConflict, "The turn waits for nothing"},
+	agent.KindApprovalDecided:      {http.StatusConflict, "The approval was decided otherwise"},
 	agent.KindTurnCancelled:        {http.StatusConflict, "The turn was cancelled"},
 	agent.KindContextPinned:        {http.StatusConflict, "The session's context is pinned"},
 	agent.KindTurnExpired:          {http.StatusGone, "The turn has expired"},

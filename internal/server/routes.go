@@ -34,9 +34,12 @@ func routes() []route {
 		{"GET", session + "/mode-history", user, "listModeHistory", "List the changes of the mode, newest last", (*Server).modeHistory,
 			pages, gives(is(200, List[ModeChange]{})), with(missing, badQuery...)},
 		{"PUT", session + "/mode", user, "setMode", "Change the mode by hand; the tools follow with the next turn", (*Server).setMode,
-			takes(contract.SetMode{}), gives(is(200, Session{})), with(changeFaults, agent.KindUnknownMode)},
+			takes(contract.SetMode{}), gives(is(200, Session{})), with(changeFaults, agent.KindUnknownMode, agent.KindTurnInProgress)},
 		{"PUT", session + "/tools", user, "setTools", "Replace the client's tools, from the next turn on", (*Server).setTools,
 			takes(contract.SetTools{}), gives(is(200, Session{})), changeFaults},
+
+		{"POST", session + "/branch", user, "branchSession", "Make a session that remembers what this one does", (*Server).branchSession,
+			may(contract.BranchSession{}), gives(is(201, Session{})), branchFaults},
 
 		{"GET", session + "/turns", user, "listTurns", "List the turns, newest last", (*Server).listTurns,
 			pages, gives(is(200, List[Turn]{})), with(missing, badQuery...)},
@@ -48,6 +51,11 @@ func routes() []route {
 			nothing, gives(is(200, List[ModelCall]{})), missing},
 		{"POST", turn + "/cancel", user, "cancelTurn", "Ask for the end of a turn", (*Server).cancelTurn,
 			nothing, gives(is(202, Turn{})), with(missing, agent.KindStorageFull)},
+
+		{"GET", turn + "/approvals", user, "listApprovals", "List what a turn waits for its user to decide", (*Server).listApprovals,
+			nothing, gives(is(200, List[agent.Approval]{})), missing},
+		{"POST", turn + "/approvals/{approvalId}", user, "decideApproval", "Decide whether a tool call runs", (*Server).decide,
+			takes(agent.Verdict{}), gives(is(200, Decided{})), decideFaults},
 
 		{"GET", "/v1/modes", user, "listModes", "List the modes, the default first", (*Server).listModes,
 			pages, gives(is(200, List[mode.Mode]{})), badQuery},
@@ -89,6 +97,8 @@ var (
 	bodyFaults    = []agent.Kind{agent.KindInvalidRequest, agent.KindPayloadTooLarge, agent.KindUnsupportedMediaType}
 	createFaults  = with(bodyFaults, agent.KindUnknownMode, agent.KindUnknownContext, agent.KindSessionExists, agent.KindStorageFull)
 	changeFaults  = with(bodyFaults, agent.KindNotFound, agent.KindStorageFull)
+	branchFaults  = with(changeFaults, agent.KindUnknownMode, agent.KindSessionExists, agent.KindTurnInProgress)
+	decideFaults  = with(changeFaults, agent.KindApprovalDecided, agent.KindTurnNotWaiting, agent.KindUnknownContext, agent.KindDraining)
 	previewFaults = with(bodyFaults, agent.KindUnknownContext, agent.KindContextPinned)
 	turnFaults    = with(previewFaults, agent.KindNotFound, agent.KindTurnConflict, agent.KindTurnInProgress, agent.KindTurnNotWaiting,
 		agent.KindTurnCancelled, agent.KindTurnExpired, agent.KindToolResultsMismatch, agent.KindLimitReached, agent.KindRateLimited,

@@ -58,7 +58,7 @@ func TestMux_UnknownPathsAreProblems(t *testing.T) {
 	r := newRig(t)
 	for _, path := range []string{
 		"/no/such", "/v1", "/v1/", "/v1/sessions/", "/v1//sessions", "/v1/../v1/sessions", "/v1/./sessions", "/v1/sessions/s1/",
-		"/v1/sessions/s1/branch", "/v1/sessions/s1/turns/t1/approvals", "/v1/responses", "/v1/responses/", "/v1/responses/a%2Fb/c", "/v1/models/", "/metrics", "/livez/", "/debug/pprof/",
+		"/v1/sessions/s1/branch", "/v1/sessions/s1/turns/t1/approvals/apr_1", "/v1/responses", "/v1/responses/", "/v1/responses/a%2Fb/c", "/v1/models/", "/metrics", "/livez/", "/debug/pprof/",
 		"/v1/sessions/%2e%2e", "/v1/sessions/a%2Fb", "/v1/sessions/a%00b", "/v1/sessions/%F0%9F%98%80", "/v1/sessions/" + strings.Repeat("a", 129),
 		"/v1/sessions/s1/turns/a%20b", "/v1/sessions/s1/turns/a%2Fb/events", "/v1/modes/no_such",
 	} {

@@ -26,7 +26,8 @@ func modeKeySchema() *huma.Schema {
 func closedSets() map[reflect.Type][]any {
 	return map[reflect.Type][]any{
 		reflect.TypeFor[agent.TurnState]():   {agent.TurnAccepted, agent.TurnRunning, agent.TurnWaiting, agent.TurnCompleted, agent.TurnFailed, agent.TurnCancelled},
-		reflect.TypeFor[agent.ToolOutcome](): {agent.OutcomeOK, agent.OutcomeError, agent.OutcomeUnknown, agent.OutcomeCancelled},
+		reflect.TypeFor[agent.ToolOutcome](): {agent.OutcomeOK, agent.OutcomeError, agent.OutcomeUnknown, agent.OutcomeDenied, agent.OutcomeExpired, agent.OutcomeCancelled},
+		reflect.TypeFor[agent.Decision]():    {agent.DecisionApprove, agent.DecisionDeny, agent.DecisionStay, agent.DecisionSwitch, agent.DecisionSwitchAndBranch, agent.DecisionExpired},
 		reflect.TypeFor[agent.Actor]():       {agent.ActorModel, agent.ActorUser},
 		reflect.TypeFor[agent.Concurrency](): {agent.ConcurrencyReject, agent.ConcurrencyQueue, agent.ConcurrencyInterrupt},
 		reflect.TypeFor[mode.Status]():       {mode.StatusActive, mode.StatusExperimental, mode.StatusDeprecated},
@@ -102,6 +103,11 @@ func constrain(p *huma.Schema, t reflect.Type, sets map[reflect.Type][]any) {
 	default:
 		if values, ok := sets[t]; ok {
 			p.Enum = values
+		}
+		if t.Kind() == reflect.Slice && p.Items != nil {
+			if values, ok := sets[t.Elem()]; ok {
+				p.Items.Enum = values
+			}
 		}
 	}
 }
@@ -186,6 +192,10 @@ func (s *schemas) sessionBodies() {
 	}
 	s.property("CreateSession", "mode").Description = "The initial mode; general when absent."
 	s.property("SetMode", "reason").MinLength = new(1)
+	s.property("BranchSession", "mode").Description = "The new session's mode; its parent's when absent."
+	s.property("BranchSession", "atTurnId").Description = "The last turn that the new session remembers; the last completed one when absent."
+	s.property("Verdict", "decision").Description = "One of the approval's options."
+	s.property("Verdict", "remember").Description = "Approve the tool for the rest of the session, where the approval offers it."
 	s.property("Tool", "parameters").Type = huma.TypeObject
 }
 
@@ -221,6 +231,15 @@ func eventStream() *huma.Schema {
 	}
 }
 
+// optionalMembers are the members that an event may have.
+func optionalMembers() map[agent.EventType]map[string]*huma.Schema {
+	return map[agent.EventType]map[string]*huma.Schema{
+		agent.EventTurnStarted:     {"welcomeMessage": {Type: huma.TypeString}},
+		agent.EventModeChanged:     {"welcomeMessage": {Type: huma.TypeString}},
+		agent.EventApprovalDecided: {"decidedBy": {Type: huma.TypeString}, "remember": {Type: huma.TypeBoolean}},
+	}
+}
+
 // eventMembers are the members that an event has beyond type, sequence, sessionId
 // and turnId; all of them are always there.
 func eventMembers() map[agent.EventType]map[string]*huma.Schema {
@@ -228,26 +247,32 @@ func eventMembers() map[agent.EventType]map[string]*huma.Schema {
 	number := func(least float64) *huma.Schema { return &huma.Schema{Type: huma.TypeInteger, Minimum: &least} }
 	sha := func() *huma.Schema { return &huma.Schema{Type: huma.TypeString, Pattern: "^[0-9a-f]{64}$"} }
 	outcome := &huma.Schema{Type: huma.TypeString, Enum: closedSets()[reflect.TypeFor[agent.ToolOutcome]()]}
+	entered := &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"mode", "ready"},
+		Properties: map[string]*huma.Schema{"mode": modeKeySchema(), "ready": {Type: huma.TypeBoolean}, "problem": text()}}
+	decision := &huma.Schema{Type: huma.TypeString, Enum: closedSets()[reflect.TypeFor[agent.Decision]()]}
 	return map[agent.EventType]map[string]*huma.Schema{
-		agent.EventTurnQueued:    {},
-		agent.EventTurnStarted:   {},
-		agent.EventModelRequest:  {"n": number(1), "canonicalSha256": sha(), "wireSha256": sha()},
-		agent.EventTextDelta:     {"text": text()},
-		agent.EventToolStarted:   {"toolCallId": text(), "name": text()},
-		agent.EventToolFinished:  {"toolCallId": text(), "name": text(), "outcome": outcome, "ms": number(0)},
-		agent.EventModeChanged:   {"previousMode": modeKeySchema(), "mode": modeKeySchema(), "branch": {Type: huma.TypeBoolean}, "reason": text()},
-		agent.EventTurnResumed:   {"replaceFrom": number(1)},
-		agent.EventTurnCompleted: {"response": ref("Final")[0]},
-		agent.EventTurnWaiting:   {"response": ref("ClientToolContinuation")[0]},
-		agent.EventTurnFailed:    {"problem": ref("Problem")[0]},
-		agent.EventTurnCancelled: {},
+		agent.EventTurnQueued:       {},
+		agent.EventTurnStarted:      {},
+		agent.EventModelRequest:     {"n": number(1), "canonicalSha256": sha(), "wireSha256": sha()},
+		agent.EventTextDelta:        {"text": text()},
+		agent.EventToolStarted:      {"toolCallId": text(), "name": text()},
+		agent.EventToolFinished:     {"toolCallId": text(), "name": text(), "outcome": outcome, "ms": number(0)},
+		agent.EventModeChanged:      {"previousMode": modeKeySchema(), "mode": modeKeySchema(), "branch": {Type: huma.TypeBoolean}, "reason": text()},
+		agent.EventModeEntered:      {"entry": entered},
+		agent.EventApprovalRequired: {"approval": ref("Approval")[0]},
+		agent.EventApprovalDecided:  {"approvalId": text(), "toolCallId": text(), "decision": decision},
+		agent.EventTurnResumed:      {"replaceFrom": number(1)},
+		agent.EventTurnCompleted:    {"response": ref("Final")[0]},
+		agent.EventTurnWaiting:      {"response": ref("ClientToolContinuation")[0]},
+		agent.EventTurnFailed:       {"problem": ref("Problem")[0]},
+		agent.EventTurnCancelled:    {},
 	}
 }
 
 // eventSchema describes the data of every event that there is, by its type.
 func eventSchema() *huma.Schema {
 	s := &huma.Schema{Description: "The data of one event of a turn's stream. The sequence is 1, 2, 3 … without gaps within a turn."}
-	members := eventMembers()
+	members, optional := eventMembers(), optionalMembers()
 	for _, kind := range slices.Sorted(maps.Keys(members)) {
 		e := &huma.Schema{
 			Type: huma.TypeObject, Title: string(kind), AdditionalProperties: false,
@@ -262,6 +287,7 @@ func eventSchema() *huma.Schema {
 			e.Required = append(e.Required, name)
 			e.Properties[name] = members[kind][name]
 		}
+		maps.Copy(e.Properties, optional[kind])
 		s.OneOf = append(s.OneOf, e)
 	}
 	return s

@@ -200,7 +200,7 @@ func TestAuthentication_OtherTenantsThingsDoNotExist(t *testing.T) {
 		if !strings.Contains(rt.pattern, "{sessionId}") {
 			continue
 		}
-		body := map[string]string{"setMode": `{"mode":"general","reason":"r"}`, "setTools": `{"tools":[]}`}[rt.id]
+		body := map[string]string{"setMode": `{"mode":"general","reason":"r"}`, "setTools": `{"tools":[]}`, "branchSession": `{}`, "decideApproval": `{"decision":"approve"}`}[rt.id]
 		foreign := r.do(t, rt.method, target(rt), body, "Authorization", "Bearer user-key", "X-Request-Id", "same").want(t, agent.KindNotFound)
 		missing := r.do(t, rt.method, strings.ReplaceAll(target(rt), "s1", "s2"), body, "Authorization", "Bearer user-key", "X-Request-Id", "same").want(t, agent.KindNotFound)
 		if foreign.Detail != missing.Detail {

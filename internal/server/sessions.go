@@ -22,6 +22,8 @@ type Sessions interface {
 	SetTools(ctx context.Context, by agent.Caller, id agent.SessionID, tools json.RawMessage) (agent.Session, error)
 	// ModeHistory pages through the mode changes, newest last.
 	ModeHistory(ctx context.Context, by agent.Caller, id agent.SessionID, p store.Page) ([]agent.ModeChange, string, error)
+	// Branch makes a session that remembers what this one does.
+	Branch(ctx context.Context, by agent.Caller, id agent.SessionID, b contract.BranchSession) (agent.Session, error)
 	// SetSessionMode is the single write path of a mode (decision 11).
 	SetSessionMode(ctx context.Context, c agent.ModeChange) (agent.Session, error)
 }
@@ -31,6 +33,8 @@ type Session struct {
 	SessionID             agent.SessionID   `json:"sessionId"`
 	Mode                  agent.ModeKey     `json:"mode"`
 	ModeDisplayName       string            `json:"modeDisplayName"`
+	ModeReady             bool              `json:"modeReady" doc:"Whether the mode's bootstrap tools have run; the first turn in the mode runs them, and the next one again when one failed."`
+	WelcomeMessage        string            `json:"welcomeMessage,omitempty" doc:"The mode's message to the user, in the answer with which the session enters it."`
 	SystemPrompt          string            `json:"systemPrompt,omitempty"`
 	Tools                 json.RawMessage   `json:"tools,omitempty" doc:"The client's tools, in the Responses form."`
 	AgentContextID        string            `json:"agentContextId"`
@@ -42,17 +46,45 @@ type Session struct {
 	CreatedAt             time.Time         `json:"createdAt"`
 	UpdatedAt             time.Time         `json:"updatedAt"`
 	CreatedBy             agent.UserID      `json:"createdBy"`
+	Parent                *Parent           `json:"parent,omitempty" doc:"Where the session was branched off; it may have been erased since."`
+	ApprovedTools         []string          `json:"approvedTools,omitempty" doc:"Tools that the user approved for the rest of the session."`
+}
+
+// Parent names the session that another one was branched off.
+type Parent struct {
+	SessionID agent.SessionID `json:"sessionId"`
+	TurnID    agent.TurnID    `json:"turnId,omitempty" doc:"The last turn that the branch remembers; absent when it remembers nothing."`
 }
 
 func (s *Server) sessionView(v agent.Session) Session {
-	return Session{
+	view := Session{
 		SessionID: v.ID, Mode: v.Mode, ModeDisplayName: s.displayName(v.Mode),
 		SystemPrompt: v.SystemPrompt, Tools: v.ClientTools,
 		AgentContextID: v.AgentContext, ConversationContextID: v.ConversationContext,
 		SolutionContextText: v.SolutionContext, Concurrency: v.Concurrency,
 		Version: v.Version, Turns: v.Turns,
 		CreatedAt: v.CreatedAt.UTC(), UpdatedAt: v.UpdatedAt.UTC(), CreatedBy: v.CreatedBy,
+		ModeReady: s.modeReady(v), ApprovedTools: v.Approved,
 	}
+	if v.Parent.Session != "" {
+		view.Parent = &Parent{v.Parent.Session, v.Parent.Turn}
+	}
+	return view
+}
+
+// enteredView is the session for the answer with which it enters its mode.
+func (s *Server) enteredView(v agent.Session) Session {
+	view := s.sessionView(v)
+	if m, ok := s.catalog.Current().Get(v.Mode); ok {
+		view.WelcomeMessage = m.WelcomeMessage
+	}
+	return view
+}
+
+// modeReady reports whether nothing is left to do to enter the session's mode.
+func (s *Server) modeReady(v agent.Session) bool {
+	m, ok := s.catalog.Current().Get(v.Mode)
+	return v.Entry == agent.EntryReady || !ok || len(m.BootstrapTools) == 0
 }
 
 // displayName returns the mode's name for people, and its key when the catalogue has
@@ -75,12 +107,14 @@ type ModeChange struct {
 	Org          agent.OrgID   `json:"org"`
 	User         agent.UserID  `json:"user"`
 	Branch       bool          `json:"branch" doc:"Whether new work is meant to go on in a new session."`
+	// ApprovalID is the consent of User.
+	ApprovalID agent.ApprovalID `json:"approvalId,omitempty" doc:"The approval in that turn by which the user agreed to the change."`
 }
 
 func modeChangeView(c agent.ModeChange) ModeChange {
 	return ModeChange{
 		PreviousMode: c.Previous, Mode: c.Mode, Reason: c.Reason, TurnID: c.Turn, At: c.At.UTC(),
-		Actor: c.Actor, Org: c.Org, User: c.User, Branch: c.Branch,
+		Actor: c.Actor, Org: c.Org, User: c.User, Branch: c.Branch, ApprovalID: c.Approval,
 	}
 }
 
@@ -99,7 +133,7 @@ func (s *Server) createSession(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Location", "/v1/sessions/"+url.PathEscape(string(v.ID)))
-	return writeJSON(w, http.StatusCreated, s.sessionView(v))
+	return writeJSON(w, http.StatusCreated, s.enteredView(v))
 }
 
 func (s *Server) listSessions(w http.ResponseWriter, r *http.Request) error {
@@ -138,6 +172,29 @@ func (s *Server) deleteSession(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// branchSession makes the new session that a client means which acts on branch: true
+// (AGN-011 §5.6).
+func (s *Server) branchSession(w http.ResponseWriter, r *http.Request) error {
+	id, err := sessionID(r)
+	if err != nil {
+		return err
+	}
+	body, err := s.readBody(w, r)
+	if err != nil {
+		return err
+	}
+	b, err := contract.DecodeBranchSession(body, s.limits)
+	if err != nil {
+		return err
+	}
+	v, err := s.sessions.Branch(r.Context(), callerOf(r), id, b)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", "/v1/sessions/"+url.PathEscape(string(v.ID)))
+	return writeJSON(w, http.StatusCreated, s.enteredView(v))
+}
+
 func (s *Server) modeHistory(w http.ResponseWriter, r *http.Request) error {
 	id, err := sessionID(r)
 	if err != nil {
@@ -170,11 +227,18 @@ func (s *Server) setMode(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	by := callerOf(r)
+	before, err := s.sessions.Get(r.Context(), by, id)
+	if err != nil {
+		return err
+	}
 	v, err := s.sessions.SetSessionMode(r.Context(), agent.ModeChange{
 		Org: by.Org, Session: id, Mode: set.Mode, Reason: set.Reason, User: by.User, Actor: agent.ActorUser,
 	})
 	if err != nil {
 		return err
+	}
+	if v.Mode != before.Mode {
+		return writeJSON(w, http.StatusOK, s.enteredView(v))
 	}
 	return writeJSON(w, http.StatusOK, s.sessionView(v))
 }

@@ -21,7 +21,7 @@ func TestCreateSession(t *testing.T) {
 		t.Errorf("got Location %q", got)
 	}
 	want := Session{
-		SessionID: "s1", Mode: "general", ModeDisplayName: "General", SystemPrompt: "Be brief.", Tools: json.RawMessage(`[{"type":"function","name":"read_file"}]`),
+		SessionID: "s1", Mode: "general", ModeDisplayName: "General", ModeReady: true, SystemPrompt: "Be brief.", Tools: json.RawMessage(`[{"type":"function","name":"read_file"}]`),
 		AgentContextID: "default", ConversationContextID: "default", Concurrency: "reject", Version: 1,
 		CreatedAt: noon.UTC(), UpdatedAt: noon.UTC(), CreatedBy: "local",
 	}

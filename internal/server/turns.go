@@ -28,6 +28,10 @@ type Turns interface {
 	// ends the turn, or after a turn.waiting that nothing follows yet; with an error
 	// when the server stops under the turn, or when there is no such turn.
 	Reader(key agent.TurnKey, after int64) events.Reader[agent.Event]
+	// Approvals returns the calls of the turn that wait for its user.
+	Approvals(ctx context.Context, key agent.TurnKey) ([]agent.Approval, error)
+	// Decide takes a user's decision on one of them.
+	Decide(ctx context.Context, by agent.Caller, key agent.TurnKey, id agent.ApprovalID, v agent.Verdict) (pipeline.Approval, error)
 	// Cancel asks for the turn's end. A turn that is over stays as it is.
 	Cancel(ctx context.Context, key agent.TurnKey) error
 	// Erase erases a session with everything under it, also what runs.

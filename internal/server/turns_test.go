@@ -203,12 +203,17 @@ func TestFollowTurn_EveryKindOfEvent(t *testing.T) {
 	ms := int64(0)
 	all := []agent.Event{
 		{Type: agent.EventTurnQueued},
-		{Type: agent.EventTurnStarted},
+		{Type: agent.EventTurnStarted, Welcome: "Hello."},
 		{Type: agent.EventModelRequest, Call: 1, CanonicalSHA256: strings.Repeat("a", 64), WireSHA256: strings.Repeat("b", 64)},
 		{Type: agent.EventTextDelta, Text: "a\nb\r\n\ndata: c\u2028<>&\x00"},
 		{Type: agent.EventToolStarted, ToolCallID: "call_1", Name: "agent_change_mode"},
 		{Type: agent.EventToolFinished, ToolCallID: "call_1", Name: "agent_change_mode", Outcome: agent.OutcomeOK, Ms: &ms},
 		{Type: agent.EventModeChanged, ModeSwitch: &agent.ModeSwitch{PreviousMode: "general", Mode: "ddr_authoring", Reason: "r"}},
+		{Type: agent.EventApprovalRequired, Approval: &agent.Approval{ID: "apr_1", Call: "call_2", Name: "f", Arguments: "{",
+			Options: []agent.Decision{agent.DecisionApprove, agent.DecisionDeny}, Deadline: noon}},
+		{Type: agent.EventApprovalDecided, ToolCallID: "call_2", Decided: &agent.Decided{ID: "apr_1", Call: "call_2",
+			Verdict: agent.Verdict{Decision: agent.DecisionApprove, Remember: true}, User: "local"}},
+		{Type: agent.EventModeEntered, Entry: &agent.Entered{Mode: "general", Problem: "look: no"}},
 		{Type: agent.EventTurnResumed, ReplaceFrom: 3},
 		{Type: agent.EventTurnWaiting, Response: json.RawMessage(clientTools)},
 	}
@@ -231,7 +236,7 @@ func TestFollowTurn_EveryKindOfEvent(t *testing.T) {
 		}
 	}
 	for name, value := range constants(t, "event.go", "EventType") {
-		if !seen[value] && agent.EventType(value) != agent.EventApprovalRequired { // nothing asks for approval yet
+		if !seen[value] {
 			t.Errorf("agent.%s is not in this test or not in the document", name)
 		}
 	}

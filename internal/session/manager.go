@@ -29,6 +29,10 @@ type Store interface {
 	SetTools(ctx context.Context, org agent.OrgID, id agent.SessionID, tools json.RawMessage) error
 	ChangeMode(ctx context.Context, c agent.ModeChange) (agent.Session, agent.ModeChange, bool, error)
 	ModeHistory(ctx context.Context, org agent.OrgID, id agent.SessionID, p store.Page) ([]agent.ModeChange, string, error)
+	BranchSession(ctx context.Context, b store.Branch) error
+	LastCompleted(ctx context.Context, org agent.OrgID, id agent.SessionID) (agent.Turn, error)
+	Turn(ctx context.Context, k agent.TurnKey) (agent.Turn, error)
+	Steps(ctx context.Context, k agent.TurnKey) ([]agent.Step, error)
 }
 
 // Contexts resolves agent and conversation contexts, which come from configuration.
@@ -50,6 +54,9 @@ type Config struct {
 	Registry *tool.Registry
 	Contexts Contexts
 	Log      *slog.Logger
+	// Consent tells that the model changes no mode without the user's approval
+	// (decision 17).
+	Consent bool
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -61,6 +68,7 @@ type Manager struct {
 	registry *tool.Registry
 	contexts Contexts
 	log      *slog.Logger
+	consent  bool
 	now      func() time.Time
 }
 
@@ -72,7 +80,7 @@ func New(c Config) (*Manager, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Manager{store: c.Store, catalog: c.Catalog, registry: c.Registry, contexts: c.Contexts, log: c.Log, now: c.Now}, nil
+	return &Manager{store: c.Store, catalog: c.Catalog, registry: c.Registry, contexts: c.Contexts, log: c.Log, consent: c.Consent, now: c.Now}, nil
 }
 
 // Prepare returns the session that a creation asks for, without storing it. A
@@ -94,7 +102,7 @@ func (m *Manager) Prepare(by agent.Caller, c contract.CreateSession) (agent.Sess
 		return agent.Session{}, err
 	}
 	if c.SessionID == "" {
-		c.SessionID = agent.SessionID("s_" + strings.ToLower(rand.Text()))
+		c.SessionID = newID()
 	}
 	if c.Concurrency == "" {
 		c.Concurrency = agent.ConcurrencyReject
@@ -105,10 +113,12 @@ func (m *Manager) Prepare(by agent.Caller, c contract.CreateSession) (agent.Sess
 		Mode: c.Mode, Version: 1,
 		SystemPrompt: c.SystemPrompt, ClientTools: tools,
 		AgentContext: agentID, ConversationContext: conversationID,
-		Concurrency: c.Concurrency,
-		CreatedAt:   now, UpdatedAt: now,
+		Concurrency: c.Concurrency, Entry: agent.EntryPending,
+		CreatedAt: now, UpdatedAt: now,
 	}, nil
 }
+
+func newID() agent.SessionID { return agent.SessionID("s_" + strings.ToLower(rand.Text())) }
 
 // Create stores a new session. A taken id is agent.KindSessionExists.
 func (m *Manager) Create(ctx context.Context, by agent.Caller, c contract.CreateSession) (agent.Session, error) {
@@ -156,21 +166,43 @@ func (m *Manager) ModeHistory(ctx context.Context, by agent.Caller, id agent.Ses
 // decision 11): mode, history and version change in one transaction, at most once
 // for one tool call. A mode outside the catalogue, within a turn that of the turn, is
 // agent.KindUnknownMode; the mode that the session is in already succeeds and leaves no
-// history (decision 12).
+// history (decision 12). Where consent is required a change by the model names its approval
+// or is agent.KindForbidden; while the session enters its mode every change is
+// agent.KindTurnInProgress.
 func (m *Manager) SetSessionMode(ctx context.Context, c agent.ModeChange) (agent.Session, error) {
 	if err := knownMode(mode.Of(ctx, m.catalog.Current()), c.Mode); err != nil {
 		return agent.Session{}, err
+	}
+	if m.consent && c.Actor == agent.ActorModel && c.Approval == "" {
+		return m.withoutConsent(ctx, c)
 	}
 	c.At = m.now().UTC().Truncate(time.Microsecond)
 	failpoint.Hit(failpoint.BeforeMode)
 	s, change, applied, err := m.store.ChangeMode(ctx, c)
 	failpoint.Hit(failpoint.AfterMode)
+	if errors.Is(err, store.ErrEntering) {
+		return agent.Session{}, agent.Errorf(agent.KindTurnInProgress,
+			"The session is entering its mode: the mode's bootstrap tools run. Change the mode when they have ended.")
+	}
 	if err != nil {
 		return agent.Session{}, fmt.Errorf("set mode of session %s to %s: %w", c.Session, c.Mode, err)
 	}
 	if applied {
 		m.log.InfoContext(ctx, "mode changed", "session", s.ID, "from", change.Previous, "to", change.Mode,
 			"actor", change.Actor, "user", change.User, "turn", change.Turn, "reason", change.Reason)
+	}
+	return s, nil
+}
+
+// withoutConsent lets the model have the mode that the session is in, and no other. Nothing
+// is written, so that it holds whatever the user does at this moment.
+func (m *Manager) withoutConsent(ctx context.Context, c agent.ModeChange) (agent.Session, error) {
+	s, err := m.store.Session(ctx, c.Org, c.Session)
+	if err != nil {
+		return agent.Session{}, fmt.Errorf("read session %s: %w", c.Session, err)
+	}
+	if s.Mode != c.Mode {
+		return agent.Session{}, agent.Errorf(agent.KindForbidden, "The mode of session %q changes with the consent of its user only.", c.Session)
 	}
 	return s, nil
 }

@@ -130,7 +130,7 @@ func TestPrepare(t *testing.T) {
 	prove.Rule(t, "AGN011-3.1-a", "AGN011-3.1-b", "AGN011-3.3-b")
 	at := noon.UTC().Truncate(time.Microsecond)
 	base := agent.Session{Org: "acme", ID: "s1", CreatedBy: "alice", Mode: "general", Version: 1,
-		AgentContext: "main", ConversationContext: "short", Concurrency: agent.ConcurrencyReject, CreatedAt: at, UpdatedAt: at}
+		AgentContext: "main", ConversationContext: "short", Concurrency: agent.ConcurrencyReject, Entry: agent.EntryPending, CreatedAt: at, UpdatedAt: at}
 	with := func(change func(*agent.Session)) agent.Session {
 		s := base
 		change(&s)

@@ -25,6 +25,9 @@ var (
 	// Append.Epoch, or another owner's lease holds. Nothing was written, and whoever
 	// gets it must let go of the turn.
 	ErrFenced = errors.New("the turn has another owner")
+	// ErrEntering says that the session is entering its mode at this moment, so that it
+	// cannot be changed. Nothing was written.
+	ErrEntering = errors.New("the session is entering its mode")
 	// ErrUnknown says that the store was lost on the way to the commit and could not be
 	// asked again in time, so that the write may have happened or may still do. Read
 	// what it was about before anything is told.

@@ -93,10 +93,14 @@ func checkMembers(s agent.Step) error {
 		set  bool
 	}{
 		{agent.StepQueued, s.Queued != nil},
+		{agent.StepEntering, s.Entering != nil},
+		{agent.StepEntered, s.Entered != nil},
 		{agent.StepAsked, s.Asked != nil},
 		{agent.StepAnswered, s.Answered != nil},
 		{agent.StepToolStarted, s.ToolStarted != nil},
 		{agent.StepToolFinished, s.ToolFinished != nil},
+		{agent.StepAskedUser, s.AskedUser != nil},
+		{agent.StepDecided, s.Decided != nil},
 		{agent.StepWaiting, s.Waiting != nil},
 		{agent.StepContinued, s.Continued != nil},
 		{agent.StepResumed, s.Resumed != nil},

@@ -32,6 +32,8 @@ type NewTurn struct {
 	Steps []agent.Step
 	// LastResponseID, when set, becomes the session's, as in Append.
 	LastResponseID *string
+	// ModeEntry, when set, becomes the session's, as in Append.
+	ModeEntry agent.ModeEntry
 	// Lease is of whoever opens the turn and runs it, at epoch 1; see Leasing. A turn that
 	// is Queued, waits or is over by then has none, and begins at epoch 0.
 	Lease Lease
@@ -88,6 +90,16 @@ type Append struct {
 	// LastResponseID, when set, becomes the session's: the settling of a completed
 	// turn and the next turn's starting point cannot fall apart.
 	LastResponseID *string
+	// ModeEntry, when set, becomes the session's: how far it has entered its mode.
+	ModeEntry agent.ModeEntry
+	// Approved, when set, become the session's: the tools that its user approved for the
+	// rest of it.
+	Approved []string
+}
+
+// MovesSession reports whether the transition changes the session as well.
+func (a Append) MovesSession() bool {
+	return a.LastResponseID != nil || a.ModeEntry != "" || len(a.Approved) > 0
 }
 
 // Start is what a queued turn begins with.

@@ -69,6 +69,10 @@ type Definition struct {
 	// Strict asks the provider to hold the model to the schema. The schema must
 	// allow it: every member required, no others permitted.
 	Strict bool
+	// Approval says whether a call waits for a decision of the user, unless the mode or
+	// the configuration says otherwise. Empty is never, which is right for tools that are
+	// part of the server; a source of foreign tools sets ApprovalAsk.
+	Approval agent.ApprovalPolicy
 	// Idempotent says that a call may run again after a crash left its outcome
 	// unknown.
 	Idempotent bool
@@ -84,6 +88,9 @@ type ExecutionContext struct {
 	Epoch int64
 	// Call is unique within the turn, the key that makes a repeated run harmless.
 	Call agent.CallID
+	// Consent is the decision of the user that lets the call run; nil when none was asked
+	// for.
+	Consent *agent.Decided
 }
 
 // LogValue shows the call in a log.

@@ -55,7 +55,8 @@ isDefault: %v
 status: active
 version: v1
 instructions: []
-tools: [ledger_append, ledger_repeat]
+tools: [ledger_append, ledger_repeat, ledger_ask]
+bootstrapTools: [%s]
 humanRoleHints: []
 exampleUtterances: []
 rag: {prefer: [], exclude: []}
@@ -75,8 +76,8 @@ func newNode(t testing.TB, modelURL, ledger string, env ...string) *node {
 		t.Fatal(err)
 	}
 	for file, text := range map[string]string{
-		"general.yaml": fmt.Sprintf(modeFile, strings.Repeat("A", 32), "general", "General", true),
-		"other.yaml":   fmt.Sprintf(modeFile, strings.Repeat("B", 32), "other", "Other", false),
+		"general.yaml": fmt.Sprintf(modeFile, strings.Repeat("A", 32), "general", "General", true, ""),
+		"other.yaml":   fmt.Sprintf(modeFile, strings.Repeat("B", 32), "other", "Other", false, "{name: ledger_repeat}"),
 	} {
 		if err := os.WriteFile(filepath.Join(modes, file), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -25,6 +25,8 @@ var plans = map[string][][]string{
 	"wrong":  {{"no_such_tool"}, {}},
 	"switch": {{"agent_change_mode"}, {}},
 	"client": {{"read_file"}, {}},
+	"ask":    {{"ledger_ask"}, {}},
+	"asks":   {{"ledger_append", "ledger_ask", "ledger_repeat", "ledger_ask", "read_file"}, {}},
 	"mixed":  {{"ledger_append"}, {"agent_change_mode"}, {"ledger_append", "read_file"}, {"ledger_repeat"}, {}},
 }
 

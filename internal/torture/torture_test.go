@@ -224,10 +224,10 @@ func (c *campaign) check(s keeper) (turns, acknowledged, kept int) {
 				t.Errorf("turn %s is %s at the end", turn.Key, turn.State)
 			}
 			for _, step := range steps {
-				if f := step.ToolFinished; f != nil && f.Result.Name == "ledger_append" && f.Result.Code == agent.OutcomeOK {
-					line := fmt.Sprintf("ledger_append %s/%s/%s", id, turn.Key.Turn, f.Result.CallID)
-					if ran[line] != 1 {
-						t.Errorf("%s ran %d times, and the model was told that it ran", line, ran[line])
+				if f := step.ToolFinished; f != nil && (f.Result.Name == "ledger_append" || f.Result.Name == "ledger_ask") {
+					line := fmt.Sprintf("%s %s/%s/%s", f.Result.Name, id, turn.Key.Turn, f.Result.CallID)
+					if n := ran[line]; f.Result.Code == agent.OutcomeOK && n != 1 || f.Result.Code == agent.OutcomeDenied && n != 0 {
+						t.Errorf("%s ran %d times, and the model was told %q", line, n, f.Result.Code)
 					}
 				}
 			}
@@ -254,6 +254,10 @@ func (c *campaign) check(s keeper) (turns, acknowledged, kept int) {
 	// would show here.
 	steps := map[string]int{}
 	for line, n := range ran {
+		// One answer calls the tool that asks twice, so it is told apart by its call.
+		if strings.HasPrefix(line, "ledger_ask ") && n > 1 {
+			t.Errorf("%s: the tool ran %d times", line, n)
+		}
 		if strings.HasPrefix(line, "ledger_append ") {
 			step := line[:strings.LastIndex(line, "-")]
 			if steps[step] += n; steps[step] > 1 {

@@ -66,7 +66,7 @@ func (w *worker) breaks(err error) {
 
 // work sends turns until stop is closed and then finishes the last one.
 func (w *worker) work(ctx context.Context, stop <-chan struct{}) {
-	names := []string{"talk", "talk", "write", "write", "twice", "wrong", "switch", "client", "mixed"}
+	names := []string{"talk", "talk", "write", "write", "twice", "wrong", "switch", "client", "mixed", "ask", "asks"}
 	for n := 1; ctx.Err() == nil; n++ {
 		select {
 		case <-stop:
@@ -112,7 +112,10 @@ func (w *worker) run(ctx context.Context, t *sent) {
 			case <-ctx.Done():
 			}
 		case kind == "client_tool_continuation":
-			next = w.results(t, answer)
+			if next = w.results(t, answer); next == nil {
+				w.decide(ctx, t, answer)
+				next = body // the same turn, and what has become of it
+			}
 		default:
 			t.state, t.response = kind, answer // "" after a refusal
 			return
@@ -120,13 +123,35 @@ func (w *worker) run(ctx context.Context, t *sent) {
 	}
 }
 
+// decide decides on the calls that wait for the user, always alike on the same one. What
+// does not get through is asked again with the turn.
+func (w *worker) decide(ctx context.Context, t *sent, answer json.RawMessage) {
+	var a struct {
+		Approvals []struct{ ApprovalID, ToolCallID string }
+	}
+	if err := json.Unmarshal(answer, &a); err != nil || len(a.Approvals) == 0 {
+		w.errorf("turn %s waits for nothing: %s (%v)", t.id, answer, err)
+	}
+	for _, i := range w.rng.Perm(len(a.Approvals)) {
+		decision := []string{"approve", "approve", "deny"}[int(a.Approvals[i].ToolCallID[len(a.Approvals[i].ToolCallID)-1])%3]
+		status, text, err := w.call(ctx, http.MethodPost, w.turnPath(t)+"/approvals/"+a.Approvals[i].ApprovalID, map[string]any{"decision": decision})
+		if err == nil && status != http.StatusOK && status != http.StatusServiceUnavailable && !t.cancelled {
+			w.errorf("turn %s: %s on %s: %d %s", t.id, decision, a.Approvals[i].ApprovalID, status, text)
+		}
+	}
+}
+
 // results are the tool results that the answer asks for; the same answer gets the same.
+// They are nil when it asks for none.
 func (w *worker) results(t *sent, answer json.RawMessage) any {
 	var a struct {
 		ToolCalls []struct{ ToolCallID string }
 	}
 	if err := json.Unmarshal(answer, &a); err != nil {
 		w.errorf("turn %s: %v in %s", t.id, err, answer)
+	}
+	if len(a.ToolCalls) == 0 {
+		return nil
 	}
 	var results []map[string]any
 	for _, c := range a.ToolCalls {

@@ -20,7 +20,7 @@ import (
 // The mode that the session already has makes no row: false (decision 12). A call
 // that is in the history already is answered with its row, true, and nothing is
 // written, whatever has happened since. A change of a turn at another epoch is
-// store.ErrFenced.
+// store.ErrFenced; while the session enters its mode every change is store.ErrEntering.
 func (s *Store) ChangeMode(ctx context.Context, ch agent.ModeChange) (agent.Session, agent.ModeChange, bool, error) {
 	at := s.stamp(ch.At)
 	var (
@@ -83,18 +83,22 @@ func changeMode(ctx context.Context, q *db.Queries, ch agent.ModeChange, at int6
 		}
 		return sess, ch, false, err
 	}
+	if sess.ModeEntry == agent.EntryRunning {
+		return sess, ch, false, store.ErrEntering
+	}
 	row, err := q.InsertModeChange(ctx, db.InsertModeChangeParams{
-		Org:       ch.Org,
-		SessionID: ch.Session,
-		Previous:  ch.Previous,
-		Mode:      ch.Mode,
-		Reason:    text(ch.Reason),
-		At:        at,
-		UserID:    ch.User,
-		Actor:     ch.Actor,
-		TurnID:    ch.Turn,
-		CallID:    text(string(ch.Call)),
-		Branch:    ch.Branch,
+		Org:        ch.Org,
+		SessionID:  ch.Session,
+		Previous:   ch.Previous,
+		Mode:       ch.Mode,
+		Reason:     text(ch.Reason),
+		At:         at,
+		UserID:     ch.User,
+		Actor:      ch.Actor,
+		TurnID:     ch.Turn,
+		CallID:     text(string(ch.Call)),
+		Branch:     ch.Branch,
+		ApprovalID: ch.Approval,
 	})
 	if err != nil {
 		return sess, ch, false, err
@@ -190,6 +194,7 @@ func modeChange(r db.ModeChange) agent.ModeChange {
 		Turn:     r.TurnID,
 		Call:     agent.CallID(r.CallID),
 		Branch:   r.Branch,
+		Approval: r.ApprovalID,
 	}
 }
 

@@ -19,7 +19,34 @@ import (
 // begins at version 1 and without turns, whatever the argument says. It returns
 // store.ErrExists when the organisation has a session with this id.
 func (s *Store) CreateSession(ctx context.Context, sess agent.Session) error {
-	row := db.InsertSessionParams{
+	row := s.newSession(sess)
+	return s.begin(ctx, unit{
+		doing: fmt.Sprintf("create session %s/%s", sess.Org, sess.ID),
+		run: func(ctx context.Context, c *pgxpool.Conn) error {
+			n, err := db.New(c).InsertSession(ctx, row)
+			if err == nil && n == 0 {
+				return store.ErrExists
+			}
+			return err
+		},
+		landed: func(ctx context.Context, q *db.Queries) (bool, error) { return isSession(ctx, q, row) },
+	})
+}
+
+// isSession reports whether the session that is there is this one.
+func isSession(ctx context.Context, q *db.Queries, row db.InsertSessionParams) (bool, error) {
+	got, err := q.Session(ctx, db.SessionParams{Org: row.Org, SessionID: row.SessionID})
+	if isMissing(err) {
+		return false, nil
+	}
+	// What never changes in a session, its moment above all.
+	return err == nil && got.CreatedAt == row.CreatedAt && got.CreatedBy == row.CreatedBy &&
+		bytes.Equal(got.SystemPrompt, row.SystemPrompt), err
+}
+
+// newSession is the row of a session without turns.
+func (s *Store) newSession(sess agent.Session) db.InsertSessionParams {
+	return db.InsertSessionParams{
 		Org:                 sess.Org,
 		SessionID:           sess.ID,
 		CreatedBy:           sess.CreatedBy,
@@ -32,26 +59,9 @@ func (s *Store) CreateSession(ctx context.Context, sess agent.Session) error {
 		Concurrency:         sess.Concurrency,
 		LastResponseID:      text(sess.LastResponseID),
 		CreatedAt:           s.stamp(sess.CreatedAt),
+		ParentSession:       sess.Parent.Session,
+		ParentTurn:          sess.Parent.Turn,
 	}
-	return s.begin(ctx, unit{
-		doing: fmt.Sprintf("create session %s/%s", sess.Org, sess.ID),
-		run: func(ctx context.Context, c *pgxpool.Conn) error {
-			n, err := db.New(c).InsertSession(ctx, row)
-			if err == nil && n == 0 {
-				return store.ErrExists
-			}
-			return err
-		},
-		landed: func(ctx context.Context, q *db.Queries) (bool, error) {
-			got, err := q.Session(ctx, db.SessionParams{Org: row.Org, SessionID: row.SessionID})
-			if isMissing(err) {
-				return false, nil
-			}
-			// What never changes in a session, its moment above all.
-			return err == nil && got.CreatedAt == row.CreatedAt && got.CreatedBy == row.CreatedBy &&
-				bytes.Equal(got.SystemPrompt, row.SystemPrompt), err
-		},
-	})
 }
 
 // Session returns a session: the authoritative store of the current mode
@@ -146,6 +156,9 @@ func fromRow(r db.Session) agent.Session {
 		Concurrency:         r.Concurrency,
 		LastResponseID:      string(r.LastResponseID),
 		Turns:               r.Turns,
+		Approved:            store.DecodeApproved(r.ApprovedTools),
+		Parent:              agent.Lineage{Session: r.ParentSession, Turn: r.ParentTurn},
+		Entry:               r.ModeEntry,
 		CreatedAt:           instant(r.CreatedAt),
 		UpdatedAt:           instant(r.UpdatedAt),
 	}

@@ -45,7 +45,7 @@ func (s *Store) AppendSteps(ctx context.Context, a store.Append) error {
 				return whyNotAppended(ctx, db.New(c), a, row, steps)
 			}
 			q := batched(ctx, c)
-			if a.Start != nil || a.LastResponseID != nil {
+			if a.Start != nil || a.MovesSession() {
 				// What is read or written of the session goes with the turn; and everybody locks
 				// the session first.
 				if err := q.LockSession(ctx, db.LockSessionParams{Org: k.Org, SessionID: k.Session}); err != nil {
@@ -86,6 +86,9 @@ func (s *Store) appendSteps(a store.Append, steps stepRows) (db.AppendStepsParam
 		Response:       a.Response,
 		Fault:          fault,
 		LastResponseID: optionalText(a.LastResponseID),
+		ModeEntry:      string(a.ModeEntry),
+		ApprovedTools:  store.EncodeApproved(a.Approved),
+		MovesSession:   a.MovesSession(),
 		UpdatedAt:      s.updated(steps),
 		Epoch:          a.Epoch,
 		Writer:         a.Owner,

@@ -113,6 +113,7 @@ func (s *Store) openTurn(n store.NewTurn, steps stepRows) (db.OpenTurnParams, er
 		Version:            n.SessionVersion,
 		SolutionContext:    optionalText(n.SolutionContext),
 		LastResponseID:     optionalText(n.LastResponseID),
+		ModeEntry:          string(n.ModeEntry),
 		UserID:             string(t.User),
 		State:              string(state),
 		Queued:             t.Queued,

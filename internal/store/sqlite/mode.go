@@ -19,7 +19,8 @@ import (
 //
 // The mode that the session already has makes no row: false (decision 12). A call
 // that is in the history already is answered with its row, true, and nothing is
-// written, whatever has happened since.
+// written, whatever has happened since. While the session enters its mode the change is
+// refused with store.ErrEntering.
 func (s *Store) ChangeMode(ctx context.Context, ch agent.ModeChange) (agent.Session, agent.ModeChange, bool, error) {
 	var (
 		sess     db.Session
@@ -56,18 +57,22 @@ func (s *Store) changeMode(ctx context.Context, q *db.Queries, ch agent.ModeChan
 	if ch.Mode == sess.Mode {
 		return sess, ch, false, nil
 	}
+	if sess.ModeEntry == agent.EntryRunning {
+		return sess, ch, false, store.ErrEntering
+	}
 	row, err := q.InsertModeChange(ctx, db.InsertModeChangeParams{
-		Org:       ch.Org,
-		SessionID: ch.Session,
-		Previous:  ch.Previous,
-		Mode:      ch.Mode,
-		Reason:    ch.Reason,
-		At:        at,
-		UserID:    ch.User,
-		Actor:     ch.Actor,
-		TurnID:    ch.Turn,
-		CallID:    ch.Call,
-		Branch:    ch.Branch,
+		Org:        ch.Org,
+		SessionID:  ch.Session,
+		Previous:   ch.Previous,
+		Mode:       ch.Mode,
+		Reason:     ch.Reason,
+		At:         at,
+		UserID:     ch.User,
+		Actor:      ch.Actor,
+		TurnID:     ch.Turn,
+		CallID:     ch.Call,
+		Branch:     ch.Branch,
+		ApprovalID: ch.Approval,
 	})
 	if err != nil {
 		return sess, ch, false, err
@@ -126,6 +131,7 @@ func modeChange(r db.ModeChange) agent.ModeChange {
 		Turn:     r.TurnID,
 		Call:     r.CallID,
 		Branch:   r.Branch,
+		Approval: r.ApprovalID,
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 // store.ErrExists when the organisation has a session with this id.
 func (s *Store) CreateSession(ctx context.Context, sess agent.Session) error {
 	return s.begin(ctx, fmt.Sprintf("create session %s/%s", sess.Org, sess.ID), func(ctx context.Context, q *db.Queries) error {
+		sess.Turns = 0
 		return s.insertSession(ctx, q, sess)
 	})
 }
@@ -85,9 +86,11 @@ func (s *Store) insertSession(ctx context.Context, q *db.Queries, sess agent.Ses
 		SolutionContext:     sess.SolutionContext,
 		Concurrency:         sess.Concurrency,
 		LastResponseID:      sess.LastResponseID,
-		Turns:               0,
+		Turns:               sess.Turns,
 		CreatedAt:           created,
 		UpdatedAt:           created,
+		ParentSession:       sess.Parent.Session,
+		ParentTurn:          sess.Parent.Turn,
 	})
 	if err == nil && n == 0 {
 		return store.ErrExists
@@ -119,6 +122,9 @@ func fromRow(r db.Session) agent.Session {
 		Concurrency:         r.Concurrency,
 		LastResponseID:      r.LastResponseID,
 		Turns:               r.Turns,
+		Approved:            store.DecodeApproved(r.ApprovedTools),
+		Parent:              agent.Lineage{Session: r.ParentSession, Turn: r.ParentTurn},
+		Entry:               r.ModeEntry,
 		CreatedAt:           instant(r.CreatedAt),
 		UpdatedAt:           instant(r.UpdatedAt),
 	}

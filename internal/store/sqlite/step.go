@@ -53,11 +53,11 @@ func (s *Store) AppendSteps(ctx context.Context, a store.Append) error {
 		if err := insertSteps(ctx, q, at.NewestStep, steps); err != nil {
 			return err
 		}
-		if a.LastResponseID == nil {
+		if !a.MovesSession() {
 			return nil
 		}
-		return q.SetLastResponse(ctx, db.SetLastResponseParams{
-			Org: k.Org, SessionID: k.Session, LastResponseID: *a.LastResponseID, UpdatedAt: updated})
+		return q.MoveSession(ctx, db.MoveSessionParams{Org: k.Org, SessionID: k.Session, UpdatedAt: updated,
+			LastResponseID: a.LastResponseID, ModeEntry: string(a.ModeEntry), ApprovedTools: store.EncodeApproved(a.Approved)})
 	})
 }
 

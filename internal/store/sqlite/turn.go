@@ -101,7 +101,7 @@ func (s *Store) admit(ctx context.Context, q *db.Queries, n store.NewTurn, updat
 		queues = 1
 	}
 	ordinal, err = q.Admit(ctx, db.AdmitParams{Org: k.Org, SessionID: k.Session, Version: version, Queues: queues,
-		SolutionContext: n.SolutionContext, LastResponseID: n.LastResponseID, UpdatedAt: updated})
+		SolutionContext: n.SolutionContext, LastResponseID: n.LastResponseID, ModeEntry: string(n.ModeEntry), UpdatedAt: updated})
 	if errors.Is(err, sql.ErrNoRows) {
 		err = s.refusal(ctx, q, n)
 	}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -17,6 +18,9 @@ func modeTests() []test {
 		{"RepeatedCallIsAnsweredFromHistory", repeatedCall},
 		{"ChangeIsFoundByItsCall", changeOfCall},
 		{"HistoryIsOldestFirst", historyPages},
+		{"TurnsMoveTheEntry", modeEntry},
+		{"WhileEnteringTheModeStays", modeWhileEntering},
+		{"ApprovedToolsAreTheSessions", approvedTools},
 	}
 }
 
@@ -26,7 +30,7 @@ func changeMode(t *testing.T, d *data) {
 	create(t, d, newSession("s1"))
 	ch := agent.ModeChange{
 		Org: org, Session: "s1", Mode: "ddr_authoring", Reason: "The user wants to write a DDR.", At: at(3),
-		User: "ann", Actor: agent.ActorModel, Turn: "t1", Call: "call_1", Branch: true,
+		User: "ann", Actor: agent.ActorModel, Turn: "t1", Call: "call_1", Branch: true, Approval: "apr_2",
 	}
 	sess, got, stands, err := d.ChangeMode(t.Context(), ch)
 	if err != nil || !stands {
@@ -183,4 +187,73 @@ func historyPages(t *testing.T, d *data) {
 		}
 		checkChain(t, session(t, d, "s1"), rows)
 	}
+}
+
+// begun opens a turn of a new session and returns its key.
+func begun(t *testing.T, d *data, entry agent.ModeEntry) agent.TurnKey {
+	t.Helper()
+	n := userTurn(key("s1", "t1"), 0)
+	n.ModeEntry = entry
+	openTurn(t, d, n)
+	return n.Turn.Key
+}
+
+// goesOn appends a step to a turn that has so many.
+func goesOn(t *testing.T, d *data, a store.Append, steps int) {
+	t.Helper()
+	a.Steps = []agent.Step{{N: steps + 1, Kind: agent.StepResumed, FirstEvent: int64(steps + 1), At: at(2), Resumed: &agent.Resumed{}}}
+	appendSteps(t, d, a)
+}
+
+func modeEntry(t *testing.T, d *data) {
+	k := begun(t, d, "")
+	if got := session(t, d, "s1").Entry; got != agent.EntryPending {
+		t.Errorf("a new session's entry is %q", got)
+	}
+	for i, entry := range []agent.ModeEntry{agent.EntryRunning, agent.EntryFailed, "", agent.EntryReady} {
+		goesOn(t, d, store.Append{Key: k, ModeEntry: entry}, i+1)
+		want := entry
+		if want == "" {
+			want = agent.EntryFailed
+		}
+		if got := session(t, d, "s1").Entry; got != want {
+			t.Errorf("after %q the entry is %q", entry, got)
+		}
+	}
+	if _, _, _, err := d.ChangeMode(t.Context(), agent.ModeChange{Org: org, Session: "s1", Mode: "ddr_authoring", Reason: "r", At: at(3), Actor: agent.ActorUser}); err != nil {
+		t.Fatal(err)
+	}
+	d.reopen(t)
+	if got := session(t, d, "s1").Entry; got != agent.EntryPending {
+		t.Errorf("after a change of the mode its entry is %q", got)
+	}
+}
+
+func modeWhileEntering(t *testing.T, d *data) {
+	k := begun(t, d, agent.EntryRunning)
+	ch := agent.ModeChange{Org: org, Session: "s1", Mode: "ddr_authoring", Reason: "r", At: at(3), Actor: agent.ActorUser}
+	if _, _, _, err := d.ChangeMode(t.Context(), ch); !errors.Is(err, store.ErrEntering) {
+		t.Errorf("got %v, want ErrEntering", err)
+	}
+	if s := session(t, d, "s1"); s.Mode != agent.ModeGeneral || s.Version != 1 || len(history(t, d, "s1")) != 0 {
+		t.Errorf("the refused change left the session in %s at version %d", s.Mode, s.Version)
+	}
+	goesOn(t, d, store.Append{Key: k, ModeEntry: agent.EntryReady}, 1)
+	if _, _, made, err := d.ChangeMode(t.Context(), ch); err != nil || !made {
+		t.Errorf("after it: made %t, error %v", made, err)
+	}
+}
+
+func approvedTools(t *testing.T, d *data) {
+	k := begun(t, d, "")
+	goesOn(t, d, store.Append{Key: k, Approved: []string{"deploy", "a \"b\""}}, 1)
+	goesOn(t, d, store.Append{Key: k}, 2)
+	d.reopen(t)
+	same(t, "approved tools", session(t, d, "s1").Approved, []string{"deploy", "a \"b\""})
+	// A transition that is refused approves nothing.
+	err := d.AppendSteps(t.Context(), store.Append{Key: k, From: []agent.TurnState{agent.TurnWaiting}, Approved: []string{"all"}})
+	if !errors.Is(err, store.ErrState) {
+		t.Errorf("got %v, want ErrState", err)
+	}
+	same(t, "approved tools", session(t, d, "s1").Approved, []string{"deploy", "a \"b\""})
 }

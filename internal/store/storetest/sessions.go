@@ -36,7 +36,7 @@ func createdSessionSurvives(t *testing.T, d *data) {
 	create(t, d, want)
 	d.reopen(t)
 
-	want.Version, want.Turns = 1, 0
+	want.Version, want.Turns, want.Entry = 1, 0, agent.EntryPending
 	want.CreatedAt, want.UpdatedAt = start.UTC(), start.UTC()
 	same(t, "session", session(t, d, "s1"), want)
 }

@@ -40,6 +40,8 @@ type Store interface {
 	Expired(context.Context, time.Time) ([]agent.TurnKey, error)
 	NextQueued(context.Context, agent.OrgID, agent.SessionID) (agent.Turn, error)
 	IdleQueues(context.Context) ([]agent.TurnKey, error)
+	BranchSession(context.Context, store.Branch) error
+	LastCompleted(context.Context, agent.OrgID, agent.SessionID) (agent.Turn, error)
 	Blob(context.Context, agent.OrgID, string) ([]byte, error)
 	EraseOrg(context.Context, agent.OrgID) (int, error)
 	EraseIdle(context.Context, time.Time, store.SessionKey, int) (int, store.SessionKey, error)
@@ -61,6 +63,7 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() Store)) {
 		{"Queue", queueTests()},
 		{"Step", stepTests()},
 		{"Transcript", transcriptTests()},
+		{"Branch", branchTests()},
 		{"Blob", blobTests()},
 		{"Erase", eraseTests()},
 		{"Concurrency", concurrencyTests()},

@@ -121,7 +121,7 @@ func (t *changeMode) Execute(ctx context.Context, ec *tool.ExecutionContext, arg
 	if err != nil {
 		return "", err
 	}
-	session, err := t.set(ctx, agent.ModeChange{
+	change := agent.ModeChange{
 		Org:     ec.Caller.Org,
 		Session: ec.Session,
 		Mode:    agent.ModeKey(args.Mode),
@@ -132,7 +132,11 @@ func (t *changeMode) Execute(ctx context.Context, ec *tool.ExecutionContext, arg
 		Call:    ec.Call,
 		Epoch:   ec.Epoch,
 		Branch:  args.Branch,
-	})
+	}
+	if c := ec.Consent; c != nil {
+		change.User, change.Approval = c.User, c.ID
+	}
+	session, err := t.set(ctx, change)
 	if err != nil {
 		t.log.ErrorContext(ctx, "agent_change_mode could not change the mode",
 			slog.String("tag", tagChangeModeFailed), slog.Any("call", ec), slog.String("mode", args.Mode), slog.Any("error", err))

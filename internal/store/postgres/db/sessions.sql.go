@@ -79,9 +79,11 @@ func (q *Queries) EraseSession(ctx context.Context, arg EraseSessionParams) (int
 
 const insertSession = `-- name: InsertSession :execrows
 INSERT INTO sessions (org, session_id, created_by, mode, version, system_prompt, client_tools, agent_context,
-  conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at)
+  conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at,
+  parent_session, parent_turn)
 VALUES ($1, $2, $3, $4, 1, $5, $6, $7,
-  $8, $9, $10, $11, 0, $12, $12)
+  $8, $9, $10, $11, $12, $13, $13,
+  $14, $15)
 ON CONFLICT (org, session_id) DO NOTHING
 `
 
@@ -97,7 +99,10 @@ type InsertSessionParams struct {
 	SolutionContext     []byte
 	Concurrency         agent.Concurrency
 	LastResponseID      []byte
+	Turns               int64
 	CreatedAt           int64
+	ParentSession       agent.SessionID
+	ParentTurn          agent.TurnID
 }
 
 func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) (int64, error) {
@@ -113,7 +118,10 @@ func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) (i
 		arg.SolutionContext,
 		arg.Concurrency,
 		arg.LastResponseID,
+		arg.Turns,
 		arg.CreatedAt,
+		arg.ParentSession,
+		arg.ParentTurn,
 	)
 	if err != nil {
 		return 0, err
@@ -138,7 +146,7 @@ func (q *Queries) LockSession(ctx context.Context, arg LockSessionParams) error 
 }
 
 const lockedSession = `-- name: LockedSession :one
-SELECT org, session_id, created_by, mode, version, system_prompt, client_tools, agent_context, conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at FROM sessions WHERE org = $1 AND session_id = $2 FOR NO KEY UPDATE
+SELECT org, session_id, created_by, mode, version, system_prompt, client_tools, agent_context, conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at, approved_tools, parent_session, parent_turn, mode_entry FROM sessions WHERE org = $1 AND session_id = $2 FOR NO KEY UPDATE
 `
 
 type LockedSessionParams struct {
@@ -165,12 +173,16 @@ func (q *Queries) LockedSession(ctx context.Context, arg LockedSessionParams) (S
 		&i.Turns,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.ApprovedTools,
+		&i.ParentSession,
+		&i.ParentTurn,
+		&i.ModeEntry,
 	)
 	return i, err
 }
 
 const session = `-- name: Session :one
-SELECT org, session_id, created_by, mode, version, system_prompt, client_tools, agent_context, conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at FROM sessions WHERE org = $1 AND session_id = $2
+SELECT org, session_id, created_by, mode, version, system_prompt, client_tools, agent_context, conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at, approved_tools, parent_session, parent_turn, mode_entry FROM sessions WHERE org = $1 AND session_id = $2
 `
 
 type SessionParams struct {
@@ -197,12 +209,16 @@ func (q *Queries) Session(ctx context.Context, arg SessionParams) (Session, erro
 		&i.Turns,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.ApprovedTools,
+		&i.ParentSession,
+		&i.ParentTurn,
+		&i.ModeEntry,
 	)
 	return i, err
 }
 
 const sessions = `-- name: Sessions :many
-SELECT org, session_id, created_by, mode, version, system_prompt, client_tools, agent_context, conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at FROM sessions
+SELECT org, session_id, created_by, mode, version, system_prompt, client_tools, agent_context, conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at, approved_tools, parent_session, parent_turn, mode_entry FROM sessions
 WHERE org = $1 AND created_at > 0 AND created_at <= $2 AND (created_at < $2 OR session_id < $3)
 ORDER BY created_at DESC, session_id DESC
 LIMIT $4
@@ -245,6 +261,10 @@ func (q *Queries) Sessions(ctx context.Context, arg SessionsParams) ([]Session, 
 			&i.Turns,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.ApprovedTools,
+			&i.ParentSession,
+			&i.ParentTurn,
+			&i.ModeEntry,
 		); err != nil {
 			return nil, err
 		}
@@ -326,9 +346,9 @@ func (q *Queries) SessionsOf(ctx context.Context, arg SessionsOfParams) ([]agent
 }
 
 const setMode = `-- name: SetMode :one
-UPDATE sessions SET mode = $1, version = version + 1, updated_at = $2
+UPDATE sessions SET mode = $1, mode_entry = 'pending', version = version + 1, updated_at = $2
 WHERE org = $3 AND session_id = $4
-RETURNING org, session_id, created_by, mode, version, system_prompt, client_tools, agent_context, conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at
+RETURNING org, session_id, created_by, mode, version, system_prompt, client_tools, agent_context, conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at, approved_tools, parent_session, parent_turn, mode_entry
 `
 
 type SetModeParams struct {
@@ -362,6 +382,10 @@ func (q *Queries) SetMode(ctx context.Context, arg SetModeParams) (Session, erro
 		&i.Turns,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.ApprovedTools,
+		&i.ParentSession,
+		&i.ParentTurn,
+		&i.ModeEntry,
 	)
 	return i, err
 }
@@ -394,7 +418,7 @@ func (q *Queries) SetTools(ctx context.Context, arg SetToolsParams) (int64, erro
 }
 
 const standing = `-- name: Standing :one
-SELECT s.org, s.session_id, s.created_by, s.mode, s.version, s.system_prompt, s.client_tools, s.agent_context, s.conversation_context, s.solution_context, s.concurrency, s.last_response_id, s.turns, s.created_at, s.updated_at,
+SELECT s.org, s.session_id, s.created_by, s.mode, s.version, s.system_prompt, s.client_tools, s.agent_context, s.conversation_context, s.solution_context, s.concurrency, s.last_response_id, s.turns, s.created_at, s.updated_at, s.approved_tools, s.parent_session, s.parent_turn, s.mode_entry,
   EXISTS (SELECT 1 FROM turns AS t
     WHERE t.org = s.org AND t.session_id = s.session_id AND t.turn_id = $1) AS known,
   coalesce((SELECT a.turn_id FROM turns AS a
@@ -437,6 +461,10 @@ func (q *Queries) Standing(ctx context.Context, arg StandingParams) (StandingRow
 		&i.Session.Turns,
 		&i.Session.CreatedAt,
 		&i.Session.UpdatedAt,
+		&i.Session.ApprovedTools,
+		&i.Session.ParentSession,
+		&i.Session.ParentTurn,
+		&i.Session.ModeEntry,
 		&i.Known,
 		&i.Active,
 		&i.Queued,

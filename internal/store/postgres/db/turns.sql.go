@@ -43,9 +43,11 @@ WITH moved AS (
     unnest($24::bigint[]) AS first_event, unnest($25::bigint[]) AS at,
     unnest($26::bytea[]) AS data, unnest($27::bytea[]) AS items, unnest($28::bytea[]) AS cuts) AS j
 ), latched AS (
-  UPDATE sessions AS s SET last_response_id = $29::bytea, updated_at = $8::bigint
+  UPDATE sessions AS s SET last_response_id = coalesce($29::bytea, s.last_response_id),
+    mode_entry = coalesce(nullif($30::text, ''), s.mode_entry),
+    approved_tools = coalesce($31::bytea, s.approved_tools), updated_at = $8::bigint
   FROM moved
-  WHERE s.org = $15::text AND s.session_id = $16::text AND $29::bytea IS NOT NULL
+  WHERE s.org = $15::text AND s.session_id = $16::text AND $32::boolean
 )
 SELECT count(*) FROM moved
 `
@@ -80,6 +82,9 @@ type AppendStepsParams struct {
 	Items              [][]byte
 	Cuts               [][]byte
 	LastResponseID     []byte
+	ModeEntry          string
+	ApprovedTools      []byte
+	MovesSession       bool
 }
 
 // Writes one transition, if the turn is where the writer thinks it is. All that decides
@@ -117,6 +122,9 @@ func (q *Queries) AppendSteps(ctx context.Context, arg AppendStepsParams) (int64
 		arg.Items,
 		arg.Cuts,
 		arg.LastResponseID,
+		arg.ModeEntry,
+		arg.ApprovedTools,
+		arg.MovesSession,
 	)
 	var count int64
 	err := row.Scan(&count)
@@ -232,6 +240,48 @@ func (q *Queries) IdleQueues(ctx context.Context, size int32) ([]IdleQueuesRow, 
 	return items, nil
 }
 
+const lastCompleted = `-- name: LastCompleted :one
+SELECT org, session_id, turn_id, ordinal, user_id, state, queued, request, body_sha256, mode, tools, stream, response, fault, continuation_sha256, deadline, created_at, updated_at, steps, owner, epoch, lease_until FROM turns
+WHERE org = $1 AND session_id = $2 AND ordinal > 0 AND state = 'completed'
+ORDER BY ordinal DESC
+LIMIT 1
+`
+
+type LastCompletedParams struct {
+	Org       agent.OrgID
+	SessionID agent.SessionID
+}
+
+func (q *Queries) LastCompleted(ctx context.Context, arg LastCompletedParams) (Turn, error) {
+	row := q.db.QueryRow(ctx, lastCompleted, arg.Org, arg.SessionID)
+	var i Turn
+	err := row.Scan(
+		&i.Org,
+		&i.SessionID,
+		&i.TurnID,
+		&i.Ordinal,
+		&i.UserID,
+		&i.State,
+		&i.Queued,
+		&i.Request,
+		&i.BodySHA256,
+		&i.Mode,
+		&i.Tools,
+		&i.Stream,
+		&i.Response,
+		&i.Fault,
+		&i.ContinuationSHA256,
+		&i.Deadline,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.Steps,
+		&i.Owner,
+		&i.Epoch,
+		&i.LeaseUntil,
+	)
+	return i, err
+}
+
 const nextQueued = `-- name: NextQueued :one
 SELECT org, session_id, turn_id, ordinal, user_id, state, queued, request, body_sha256, mode, tools, stream, response, fault, continuation_sha256, deadline, created_at, updated_at, steps, owner, epoch, lease_until FROM turns
 WHERE org = $1 AND session_id = $2 AND queued
@@ -277,20 +327,22 @@ func (q *Queries) NextQueued(ctx context.Context, arg NextQueuedParams) (Turn, e
 const openTurn = `-- name: OpenTurn :one
 WITH created AS (
   INSERT INTO sessions (org, session_id, created_by, mode, version, system_prompt, client_tools, agent_context,
-    conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at)
+    conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at, mode_entry)
   SELECT $1::text, $2::text, $3::text, $4::text, 1, $5::bytea,
     $6::bytea, $7::text, $8::text, $9::bytea,
-    $10::text, $11::bytea, 1, $12::bigint, $13::bigint
-  WHERE $14::boolean
+    $10::text, $11::bytea, 1, $12::bigint, $13::bigint,
+    coalesce(nullif($14::text, ''), 'pending')
+  WHERE $15::boolean
   ON CONFLICT (org, session_id) DO NOTHING
   RETURNING turns
 ), admitted AS (
   UPDATE sessions AS s SET turns = s.turns + 1,
-    solution_context = coalesce($15::bytea, s.solution_context),
-    last_response_id = coalesce($16::bytea, s.last_response_id),
+    solution_context = coalesce($16::bytea, s.solution_context),
+    last_response_id = coalesce($17::bytea, s.last_response_id),
+    mode_entry = coalesce(nullif($14::text, ''), s.mode_entry),
     updated_at = $13::bigint
-  WHERE s.org = $1::text AND s.session_id = $2::text AND NOT $14::boolean AND s.version = $17::bigint
-    AND ($18::boolean OR NOT EXISTS (SELECT 1 FROM turns AS a
+  WHERE s.org = $1::text AND s.session_id = $2::text AND NOT $15::boolean AND s.version = $18::bigint
+    AND ($19::boolean OR NOT EXISTS (SELECT 1 FROM turns AS a
       WHERE a.org = s.org AND a.session_id = s.session_id AND a.state IN ('accepted', 'running', 'waiting') AND NOT a.queued)
     AND NOT EXISTS (SELECT 1 FROM turns AS w
       WHERE w.org = s.org AND w.session_id = s.session_id AND w.queued))
@@ -298,30 +350,30 @@ WITH created AS (
 ), opened AS (
   INSERT INTO turns (org, session_id, turn_id, ordinal, user_id, state, queued, request, body_sha256, mode, tools, stream,
     response, fault, continuation_sha256, deadline, created_at, updated_at, steps, owner, epoch, lease_until)
-  SELECT $1::text, $2::text, $19::text, p.turns, $20::text, $21::text, $18::boolean,
-    $22::bytea, $23::text, $24::text, $25::bytea, $26::boolean,
-    $27::bytea, $28::bytea, $29::text, $30::bigint,
-    $31::bigint, $13::bigint, cardinality($32::bigint[]), $33::text,
-    CASE WHEN $33::text = '' THEN 0 ELSE 1 END,
-    CASE WHEN $33::text = '' THEN 0 ELSE (extract(epoch FROM now()) * 1000000)::bigint + $34::bigint END
+  SELECT $1::text, $2::text, $20::text, p.turns, $21::text, $22::text, $19::boolean,
+    $23::bytea, $24::text, $25::text, $26::bytea, $27::boolean,
+    $28::bytea, $29::bytea, $30::text, $31::bigint,
+    $32::bigint, $13::bigint, cardinality($33::bigint[]), $34::text,
+    CASE WHEN $34::text = '' THEN 0 ELSE 1 END,
+    CASE WHEN $34::text = '' THEN 0 ELSE (extract(epoch FROM now()) * 1000000)::bigint + $35::bigint END
   FROM (SELECT created.turns FROM created UNION ALL SELECT admitted.turns FROM admitted) AS p
   RETURNING ordinal
 ), journal AS (
   INSERT INTO steps (org, session_id, turn_id, n, kind, first_event, at, data, items, cuts)
-  SELECT $1::text, $2::text, $19::text, j.n, j.kind, j.first_event, j.at, j.data, j.items, j.cuts
-  FROM opened, (SELECT unnest($32::bigint[]) AS n, unnest($35::text[]) AS kind,
-    unnest($36::bigint[]) AS first_event, unnest($37::bigint[]) AS at,
-    unnest($38::bytea[]) AS data, unnest($39::bytea[]) AS items, unnest($40::bytea[]) AS cuts) AS j
+  SELECT $1::text, $2::text, $20::text, j.n, j.kind, j.first_event, j.at, j.data, j.items, j.cuts
+  FROM opened, (SELECT unnest($33::bigint[]) AS n, unnest($36::text[]) AS kind,
+    unnest($37::bigint[]) AS first_event, unnest($38::bigint[]) AS at,
+    unnest($39::bytea[]) AS data, unnest($40::bytea[]) AS items, unnest($41::bytea[]) AS cuts) AS j
 ), contents AS (
   INSERT INTO blobs (org, sha256, mime_type, data, created_at)
-  SELECT $1::text, b.sha256, b.mime_type, b.data, $31::bigint
-  FROM opened, (SELECT unnest($41::text[]) AS sha256, unnest($42::bytea[]) AS mime_type,
-    unnest($43::bytea[]) AS data) AS b
+  SELECT $1::text, b.sha256, b.mime_type, b.data, $32::bigint
+  FROM opened, (SELECT unnest($42::text[]) AS sha256, unnest($43::bytea[]) AS mime_type,
+    unnest($44::bytea[]) AS data) AS b
   ON CONFLICT (org, sha256) DO NOTHING
 ), refs AS (
   INSERT INTO blob_refs (org, session_id, turn_id, sha256)
-  SELECT $1::text, $2::text, $19::text, r.sha256
-  FROM opened, (SELECT unnest($41::text[]) AS sha256) AS r
+  SELECT $1::text, $2::text, $20::text, r.sha256
+  FROM opened, (SELECT unnest($42::text[]) AS sha256) AS r
 )
 SELECT ordinal FROM opened
 `
@@ -340,6 +392,7 @@ type OpenTurnParams struct {
 	NewLastResponseID   []byte
 	SessionCreatedAt    int64
 	UpdatedAt           int64
+	ModeEntry           string
 	Creates             bool
 	SolutionContext     []byte
 	LastResponseID      []byte
@@ -390,6 +443,7 @@ func (q *Queries) OpenTurn(ctx context.Context, arg OpenTurnParams) (int64, erro
 		arg.NewLastResponseID,
 		arg.SessionCreatedAt,
 		arg.UpdatedAt,
+		arg.ModeEntry,
 		arg.Creates,
 		arg.SolutionContext,
 		arg.LastResponseID,

@@ -1,8 +1,8 @@
 -- name: InsertModeChange :one
-INSERT INTO mode_changes (org, session_id, sequence, previous, mode, reason, at, user_id, actor, turn_id, call_id, branch)
+INSERT INTO mode_changes (org, session_id, sequence, previous, mode, reason, at, user_id, actor, turn_id, call_id, branch, approval_id)
 VALUES (@org, @session_id,
   (SELECT coalesce(max(m.sequence), 0) + 1 FROM mode_changes AS m WHERE m.org = @org AND m.session_id = @session_id),
-  @previous, @mode, @reason, @at, @user_id, @actor, @turn_id, @call_id, @branch)
+  @previous, @mode, @reason, @at, @user_id, @actor, @turn_id, @call_id, @branch, @approval_id)
 RETURNING *;
 
 -- name: ModeChangeByCall :one

@@ -1,8 +1,10 @@
 -- name: InsertSession :execrows
 INSERT INTO sessions (org, session_id, created_by, mode, version, system_prompt, client_tools, agent_context,
-  conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at)
+  conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at,
+  parent_session, parent_turn)
 VALUES (@org, @session_id, @created_by, @mode, 1, @system_prompt, @client_tools, @agent_context,
-  @conversation_context, @solution_context, @concurrency, @last_response_id, 0, @created_at, @created_at)
+  @conversation_context, @solution_context, @concurrency, @last_response_id, @turns, @created_at, @created_at,
+  @parent_session, @parent_turn)
 ON CONFLICT (org, session_id) DO NOTHING;
 
 -- name: Session :one
@@ -29,7 +31,7 @@ WHERE org = @org AND session_id = @session_id
   AND (updated_at <> @updated_at OR client_tools IS DISTINCT FROM @client_tools);
 
 -- name: SetMode :one
-UPDATE sessions SET mode = @mode, version = version + 1, updated_at = @updated_at
+UPDATE sessions SET mode = @mode, mode_entry = 'pending', version = version + 1, updated_at = @updated_at
 WHERE org = @org AND session_id = @session_id
 RETURNING *;
 

@@ -4,10 +4,11 @@
 -- name: OpenTurn :one
 WITH created AS (
   INSERT INTO sessions (org, session_id, created_by, mode, version, system_prompt, client_tools, agent_context,
-    conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at)
+    conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at, mode_entry)
   SELECT @org::text, @session_id::text, @created_by::text, @session_mode::text, 1, @system_prompt::bytea,
     sqlc.narg('client_tools')::bytea, @agent_context::text, @conversation_context::text, @new_solution_context::bytea,
-    @concurrency::text, @new_last_response_id::bytea, 1, @session_created_at::bigint, @updated_at::bigint
+    @concurrency::text, @new_last_response_id::bytea, 1, @session_created_at::bigint, @updated_at::bigint,
+    coalesce(nullif(@mode_entry::text, ''), 'pending')
   WHERE @creates::boolean
   ON CONFLICT (org, session_id) DO NOTHING
   RETURNING turns
@@ -15,6 +16,7 @@ WITH created AS (
   UPDATE sessions AS s SET turns = s.turns + 1,
     solution_context = coalesce(sqlc.narg('solution_context')::bytea, s.solution_context),
     last_response_id = coalesce(sqlc.narg('last_response_id')::bytea, s.last_response_id),
+    mode_entry = coalesce(nullif(@mode_entry::text, ''), s.mode_entry),
     updated_at = @updated_at::bigint
   WHERE s.org = @org::text AND s.session_id = @session_id::text AND NOT @creates::boolean AND s.version = @version::bigint
     AND (@queued::boolean OR NOT EXISTS (SELECT 1 FROM turns AS a
@@ -97,9 +99,11 @@ WITH moved AS (
     unnest(@first_events::bigint[]) AS first_event, unnest(@times::bigint[]) AS at,
     unnest(@data::bytea[]) AS data, unnest(@items::bytea[]) AS items, unnest(@cuts::bytea[]) AS cuts) AS j
 ), latched AS (
-  UPDATE sessions AS s SET last_response_id = sqlc.narg('last_response_id')::bytea, updated_at = @updated_at::bigint
+  UPDATE sessions AS s SET last_response_id = coalesce(sqlc.narg('last_response_id')::bytea, s.last_response_id),
+    mode_entry = coalesce(nullif(@mode_entry::text, ''), s.mode_entry),
+    approved_tools = coalesce(sqlc.narg('approved_tools')::bytea, s.approved_tools), updated_at = @updated_at::bigint
   FROM moved
-  WHERE s.org = @org::text AND s.session_id = @session_id::text AND sqlc.narg('last_response_id')::bytea IS NOT NULL
+  WHERE s.org = @org::text AND s.session_id = @session_id::text AND @moves_session::boolean
 )
 SELECT count(*) FROM moved;
 
@@ -145,3 +149,9 @@ SELECT DISTINCT q.org, q.session_id FROM turns AS q
 WHERE q.queued AND NOT EXISTS (SELECT 1 FROM turns AS a
   WHERE a.org = q.org AND a.session_id = q.session_id AND a.state IN ('accepted', 'running', 'waiting') AND NOT a.queued)
 LIMIT @size;
+
+-- name: LastCompleted :one
+SELECT * FROM turns
+WHERE org = @org AND session_id = @session_id AND ordinal > 0 AND state = 'completed'
+ORDER BY ordinal DESC
+LIMIT 1;

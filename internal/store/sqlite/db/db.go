@@ -33,6 +33,15 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.blobStmt, err = db.PrepareContext(ctx, blob); err != nil {
 		return nil, fmt.Errorf("error preparing query Blob: %w", err)
 	}
+	if q.copyBlobRefsStmt, err = db.PrepareContext(ctx, copyBlobRefs); err != nil {
+		return nil, fmt.Errorf("error preparing query CopyBlobRefs: %w", err)
+	}
+	if q.copyStepsStmt, err = db.PrepareContext(ctx, copySteps); err != nil {
+		return nil, fmt.Errorf("error preparing query CopySteps: %w", err)
+	}
+	if q.copyTurnsStmt, err = db.PrepareContext(ctx, copyTurns); err != nil {
+		return nil, fmt.Errorf("error preparing query CopyTurns: %w", err)
+	}
 	if q.deleteOwnBlobsStmt, err = db.PrepareContext(ctx, deleteOwnBlobs); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteOwnBlobs: %w", err)
 	}
@@ -66,11 +75,17 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.insertTurnStmt, err = db.PrepareContext(ctx, insertTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertTurn: %w", err)
 	}
+	if q.lastCompletedStmt, err = db.PrepareContext(ctx, lastCompleted); err != nil {
+		return nil, fmt.Errorf("error preparing query LastCompleted: %w", err)
+	}
 	if q.modeChangeByCallStmt, err = db.PrepareContext(ctx, modeChangeByCall); err != nil {
 		return nil, fmt.Errorf("error preparing query ModeChangeByCall: %w", err)
 	}
 	if q.modeChangesStmt, err = db.PrepareContext(ctx, modeChanges); err != nil {
 		return nil, fmt.Errorf("error preparing query ModeChanges: %w", err)
+	}
+	if q.moveSessionStmt, err = db.PrepareContext(ctx, moveSession); err != nil {
+		return nil, fmt.Errorf("error preparing query MoveSession: %w", err)
 	}
 	if q.moveTurnStmt, err = db.PrepareContext(ctx, moveTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query MoveTurn: %w", err)
@@ -92,9 +107,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.sessionsOfStmt, err = db.PrepareContext(ctx, sessionsOf); err != nil {
 		return nil, fmt.Errorf("error preparing query SessionsOf: %w", err)
-	}
-	if q.setLastResponseStmt, err = db.PrepareContext(ctx, setLastResponse); err != nil {
-		return nil, fmt.Errorf("error preparing query SetLastResponse: %w", err)
 	}
 	if q.setModeStmt, err = db.PrepareContext(ctx, setMode); err != nil {
 		return nil, fmt.Errorf("error preparing query SetMode: %w", err)
@@ -144,6 +156,21 @@ func (q *Queries) Close() error {
 	if q.blobStmt != nil {
 		if cerr := q.blobStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing blobStmt: %w", cerr)
+		}
+	}
+	if q.copyBlobRefsStmt != nil {
+		if cerr := q.copyBlobRefsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing copyBlobRefsStmt: %w", cerr)
+		}
+	}
+	if q.copyStepsStmt != nil {
+		if cerr := q.copyStepsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing copyStepsStmt: %w", cerr)
+		}
+	}
+	if q.copyTurnsStmt != nil {
+		if cerr := q.copyTurnsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing copyTurnsStmt: %w", cerr)
 		}
 	}
 	if q.deleteOwnBlobsStmt != nil {
@@ -201,6 +228,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing insertTurnStmt: %w", cerr)
 		}
 	}
+	if q.lastCompletedStmt != nil {
+		if cerr := q.lastCompletedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing lastCompletedStmt: %w", cerr)
+		}
+	}
 	if q.modeChangeByCallStmt != nil {
 		if cerr := q.modeChangeByCallStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing modeChangeByCallStmt: %w", cerr)
@@ -209,6 +241,11 @@ func (q *Queries) Close() error {
 	if q.modeChangesStmt != nil {
 		if cerr := q.modeChangesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing modeChangesStmt: %w", cerr)
+		}
+	}
+	if q.moveSessionStmt != nil {
+		if cerr := q.moveSessionStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing moveSessionStmt: %w", cerr)
 		}
 	}
 	if q.moveTurnStmt != nil {
@@ -244,11 +281,6 @@ func (q *Queries) Close() error {
 	if q.sessionsOfStmt != nil {
 		if cerr := q.sessionsOfStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing sessionsOfStmt: %w", cerr)
-		}
-	}
-	if q.setLastResponseStmt != nil {
-		if cerr := q.setLastResponseStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing setLastResponseStmt: %w", cerr)
 		}
 	}
 	if q.setModeStmt != nil {
@@ -343,6 +375,9 @@ type Queries struct {
 	admissionStmt        *sql.Stmt
 	admitStmt            *sql.Stmt
 	blobStmt             *sql.Stmt
+	copyBlobRefsStmt     *sql.Stmt
+	copyStepsStmt        *sql.Stmt
+	copyTurnsStmt        *sql.Stmt
 	deleteOwnBlobsStmt   *sql.Stmt
 	deleteSessionStmt    *sql.Stmt
 	expiredStmt          *sql.Stmt
@@ -354,8 +389,10 @@ type Queries struct {
 	insertSessionStmt    *sql.Stmt
 	insertStepStmt       *sql.Stmt
 	insertTurnStmt       *sql.Stmt
+	lastCompletedStmt    *sql.Stmt
 	modeChangeByCallStmt *sql.Stmt
 	modeChangesStmt      *sql.Stmt
+	moveSessionStmt      *sql.Stmt
 	moveTurnStmt         *sql.Stmt
 	nextQueuedStmt       *sql.Stmt
 	positionStmt         *sql.Stmt
@@ -363,7 +400,6 @@ type Queries struct {
 	sessionsStmt         *sql.Stmt
 	sessionsAfterStmt    *sql.Stmt
 	sessionsOfStmt       *sql.Stmt
-	setLastResponseStmt  *sql.Stmt
 	setModeStmt          *sql.Stmt
 	setToolsStmt         *sql.Stmt
 	standingStmt         *sql.Stmt
@@ -383,6 +419,9 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		admissionStmt:        q.admissionStmt,
 		admitStmt:            q.admitStmt,
 		blobStmt:             q.blobStmt,
+		copyBlobRefsStmt:     q.copyBlobRefsStmt,
+		copyStepsStmt:        q.copyStepsStmt,
+		copyTurnsStmt:        q.copyTurnsStmt,
 		deleteOwnBlobsStmt:   q.deleteOwnBlobsStmt,
 		deleteSessionStmt:    q.deleteSessionStmt,
 		expiredStmt:          q.expiredStmt,
@@ -394,8 +433,10 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		insertSessionStmt:    q.insertSessionStmt,
 		insertStepStmt:       q.insertStepStmt,
 		insertTurnStmt:       q.insertTurnStmt,
+		lastCompletedStmt:    q.lastCompletedStmt,
 		modeChangeByCallStmt: q.modeChangeByCallStmt,
 		modeChangesStmt:      q.modeChangesStmt,
+		moveSessionStmt:      q.moveSessionStmt,
 		moveTurnStmt:         q.moveTurnStmt,
 		nextQueuedStmt:       q.nextQueuedStmt,
 		positionStmt:         q.positionStmt,
@@ -403,7 +444,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		sessionsStmt:         q.sessionsStmt,
 		sessionsAfterStmt:    q.sessionsAfterStmt,
 		sessionsOfStmt:       q.sessionsOfStmt,
-		setLastResponseStmt:  q.setLastResponseStmt,
 		setModeStmt:          q.setModeStmt,
 		setToolsStmt:         q.setToolsStmt,
 		standingStmt:         q.standingStmt,

@@ -12,25 +12,26 @@ import (
 )
 
 const insertModeChange = `-- name: InsertModeChange :one
-INSERT INTO mode_changes (org, session_id, sequence, previous, mode, reason, at, user_id, actor, turn_id, call_id, branch)
+INSERT INTO mode_changes (org, session_id, sequence, previous, mode, reason, at, user_id, actor, turn_id, call_id, branch, approval_id)
 VALUES (?1, ?2,
   (SELECT coalesce(max(m.sequence), 0) + 1 FROM mode_changes AS m WHERE m.org = ?1 AND m.session_id = ?2),
-  ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
-RETURNING org, session_id, sequence, previous, mode, reason, at, user_id, actor, turn_id, call_id, branch
+  ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+RETURNING org, session_id, sequence, previous, mode, reason, at, user_id, actor, turn_id, call_id, branch, approval_id
 `
 
 type InsertModeChangeParams struct {
-	Org       agent.OrgID
-	SessionID agent.SessionID
-	Previous  agent.ModeKey
-	Mode      agent.ModeKey
-	Reason    string
-	At        int64
-	UserID    agent.UserID
-	Actor     agent.Actor
-	TurnID    agent.TurnID
-	CallID    agent.CallID
-	Branch    bool
+	Org        agent.OrgID
+	SessionID  agent.SessionID
+	Previous   agent.ModeKey
+	Mode       agent.ModeKey
+	Reason     string
+	At         int64
+	UserID     agent.UserID
+	Actor      agent.Actor
+	TurnID     agent.TurnID
+	CallID     agent.CallID
+	Branch     bool
+	ApprovalID agent.ApprovalID
 }
 
 func (q *Queries) InsertModeChange(ctx context.Context, arg InsertModeChangeParams) (ModeChange, error) {
@@ -46,6 +47,7 @@ func (q *Queries) InsertModeChange(ctx context.Context, arg InsertModeChangePara
 		arg.TurnID,
 		arg.CallID,
 		arg.Branch,
+		arg.ApprovalID,
 	)
 	var i ModeChange
 	err := row.Scan(
@@ -61,12 +63,13 @@ func (q *Queries) InsertModeChange(ctx context.Context, arg InsertModeChangePara
 		&i.TurnID,
 		&i.CallID,
 		&i.Branch,
+		&i.ApprovalID,
 	)
 	return i, err
 }
 
 const modeChangeByCall = `-- name: ModeChangeByCall :one
-SELECT org, session_id, sequence, previous, mode, reason, at, user_id, actor, turn_id, call_id, branch FROM mode_changes
+SELECT org, session_id, sequence, previous, mode, reason, at, user_id, actor, turn_id, call_id, branch, approval_id FROM mode_changes
 WHERE org = ?1 AND session_id = ?2 AND turn_id = ?3 AND call_id = ?4 AND call_id <> ''
 `
 
@@ -98,12 +101,13 @@ func (q *Queries) ModeChangeByCall(ctx context.Context, arg ModeChangeByCallPara
 		&i.TurnID,
 		&i.CallID,
 		&i.Branch,
+		&i.ApprovalID,
 	)
 	return i, err
 }
 
 const modeChanges = `-- name: ModeChanges :many
-SELECT org, session_id, sequence, previous, mode, reason, at, user_id, actor, turn_id, call_id, branch FROM mode_changes
+SELECT org, session_id, sequence, previous, mode, reason, at, user_id, actor, turn_id, call_id, branch, approval_id FROM mode_changes
 WHERE org = ?1 AND session_id = ?2 AND sequence > ?3
 ORDER BY sequence
 LIMIT ?4
@@ -143,6 +147,7 @@ func (q *Queries) ModeChanges(ctx context.Context, arg ModeChangesParams) ([]Mod
 			&i.TurnID,
 			&i.CallID,
 			&i.Branch,
+			&i.ApprovalID,
 		); err != nil {
 			return nil, err
 		}

@@ -24,18 +24,19 @@ type BlobRef struct {
 }
 
 type ModeChange struct {
-	Org       agent.OrgID
-	SessionID agent.SessionID
-	Sequence  int64
-	Previous  agent.ModeKey
-	Mode      agent.ModeKey
-	Reason    string
-	At        int64
-	UserID    agent.UserID
-	Actor     agent.Actor
-	TurnID    agent.TurnID
-	CallID    agent.CallID
-	Branch    bool
+	Org        agent.OrgID
+	SessionID  agent.SessionID
+	Sequence   int64
+	Previous   agent.ModeKey
+	Mode       agent.ModeKey
+	Reason     string
+	At         int64
+	UserID     agent.UserID
+	Actor      agent.Actor
+	TurnID     agent.TurnID
+	CallID     agent.CallID
+	Branch     bool
+	ApprovalID agent.ApprovalID
 }
 
 type Session struct {
@@ -54,6 +55,10 @@ type Session struct {
 	Turns               int64
 	CreatedAt           int64
 	UpdatedAt           int64
+	ApprovedTools       []byte
+	ParentSession       agent.SessionID
+	ParentTurn          agent.TurnID
+	ModeEntry           agent.ModeEntry
 }
 
 type Step struct {

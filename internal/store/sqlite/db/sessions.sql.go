@@ -50,9 +50,10 @@ func (q *Queries) Admission(ctx context.Context, arg AdmissionParams) (Admission
 
 const admit = `-- name: Admit :one
 UPDATE sessions SET turns = turns + 1, solution_context = coalesce(?1, solution_context),
-  last_response_id = coalesce(?2, last_response_id), updated_at = ?3
-WHERE sessions.org = ?4 AND sessions.session_id = ?5 AND sessions.version = ?6
-  AND (CAST(?7 AS INTEGER) OR NOT EXISTS (SELECT 1 FROM turns AS a
+  last_response_id = coalesce(?2, last_response_id),
+  mode_entry = coalesce(nullif(CAST(?3 AS TEXT), ''), mode_entry), updated_at = ?4
+WHERE sessions.org = ?5 AND sessions.session_id = ?6 AND sessions.version = ?7
+  AND (CAST(?8 AS INTEGER) OR NOT EXISTS (SELECT 1 FROM turns AS a
     WHERE a.org = sessions.org AND a.session_id = sessions.session_id AND a.state IN ('accepted', 'running', 'waiting') AND a.queued = 0)
   AND NOT EXISTS (SELECT 1 FROM turns AS w
     WHERE w.org = sessions.org AND w.session_id = sessions.session_id AND w.queued = 1))
@@ -62,6 +63,7 @@ RETURNING turns
 type AdmitParams struct {
 	SolutionContext *string
 	LastResponseID  *string
+	ModeEntry       string
 	UpdatedAt       int64
 	Org             agent.OrgID
 	SessionID       agent.SessionID
@@ -75,6 +77,7 @@ func (q *Queries) Admit(ctx context.Context, arg AdmitParams) (int64, error) {
 	row := q.queryRow(ctx, q.admitStmt, admit,
 		arg.SolutionContext,
 		arg.LastResponseID,
+		arg.ModeEntry,
 		arg.UpdatedAt,
 		arg.Org,
 		arg.SessionID,
@@ -105,9 +108,11 @@ func (q *Queries) DeleteSession(ctx context.Context, arg DeleteSessionParams) (i
 
 const insertSession = `-- name: InsertSession :execrows
 INSERT INTO sessions (org, session_id, created_by, mode, version, system_prompt, client_tools, agent_context,
-  conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at)
+  conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at,
+  parent_session, parent_turn)
 VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, ?7,
-  ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+  ?8, ?9, ?10, ?11, ?12, ?13, ?14,
+  ?15, ?16)
 ON CONFLICT (org, session_id) DO NOTHING
 `
 
@@ -126,6 +131,8 @@ type InsertSessionParams struct {
 	Turns               int64
 	CreatedAt           int64
 	UpdatedAt           int64
+	ParentSession       agent.SessionID
+	ParentTurn          agent.TurnID
 }
 
 func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) (int64, error) {
@@ -144,6 +151,8 @@ func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) (i
 		arg.Turns,
 		arg.CreatedAt,
 		arg.UpdatedAt,
+		arg.ParentSession,
+		arg.ParentTurn,
 	)
 	if err != nil {
 		return 0, err
@@ -151,8 +160,37 @@ func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) (i
 	return result.RowsAffected()
 }
 
+const moveSession = `-- name: MoveSession :exec
+UPDATE sessions SET last_response_id = coalesce(?1, last_response_id),
+  mode_entry = coalesce(nullif(CAST(?2 AS TEXT), ''), mode_entry),
+  approved_tools = coalesce(?3, approved_tools), updated_at = ?4
+WHERE org = ?5 AND session_id = ?6
+`
+
+type MoveSessionParams struct {
+	LastResponseID *string
+	ModeEntry      string
+	ApprovedTools  []byte
+	UpdatedAt      int64
+	Org            agent.OrgID
+	SessionID      agent.SessionID
+}
+
+// What a transition of a turn moves in its session; NULL leaves it.
+func (q *Queries) MoveSession(ctx context.Context, arg MoveSessionParams) error {
+	_, err := q.exec(ctx, q.moveSessionStmt, moveSession,
+		arg.LastResponseID,
+		arg.ModeEntry,
+		arg.ApprovedTools,
+		arg.UpdatedAt,
+		arg.Org,
+		arg.SessionID,
+	)
+	return err
+}
+
 const session = `-- name: Session :one
-SELECT org, session_id, created_by, mode, version, system_prompt, client_tools, agent_context, conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at FROM sessions WHERE org = ?1 AND session_id = ?2
+SELECT org, session_id, created_by, mode, version, system_prompt, client_tools, agent_context, conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at, approved_tools, parent_session, parent_turn, mode_entry FROM sessions WHERE org = ?1 AND session_id = ?2
 `
 
 type SessionParams struct {
@@ -179,12 +217,16 @@ func (q *Queries) Session(ctx context.Context, arg SessionParams) (Session, erro
 		&i.Turns,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.ApprovedTools,
+		&i.ParentSession,
+		&i.ParentTurn,
+		&i.ModeEntry,
 	)
 	return i, err
 }
 
 const sessions = `-- name: Sessions :many
-SELECT org, session_id, created_by, mode, version, system_prompt, client_tools, agent_context, conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at FROM sessions
+SELECT org, session_id, created_by, mode, version, system_prompt, client_tools, agent_context, conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at, approved_tools, parent_session, parent_turn, mode_entry FROM sessions
 WHERE org = ?1 AND created_at <= ?2 AND (created_at < ?2 OR session_id < ?3)
 ORDER BY created_at DESC, session_id DESC
 LIMIT ?4
@@ -227,6 +269,10 @@ func (q *Queries) Sessions(ctx context.Context, arg SessionsParams) ([]Session, 
 			&i.Turns,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.ApprovedTools,
+			&i.ParentSession,
+			&i.ParentTurn,
+			&i.ModeEntry,
 		); err != nil {
 			return nil, err
 		}
@@ -316,32 +362,10 @@ func (q *Queries) SessionsOf(ctx context.Context, arg SessionsOfParams) ([]agent
 	return items, nil
 }
 
-const setLastResponse = `-- name: SetLastResponse :exec
-UPDATE sessions SET last_response_id = ?1, updated_at = ?2
-WHERE org = ?3 AND session_id = ?4
-`
-
-type SetLastResponseParams struct {
-	LastResponseID string
-	UpdatedAt      int64
-	Org            agent.OrgID
-	SessionID      agent.SessionID
-}
-
-func (q *Queries) SetLastResponse(ctx context.Context, arg SetLastResponseParams) error {
-	_, err := q.exec(ctx, q.setLastResponseStmt, setLastResponse,
-		arg.LastResponseID,
-		arg.UpdatedAt,
-		arg.Org,
-		arg.SessionID,
-	)
-	return err
-}
-
 const setMode = `-- name: SetMode :one
-UPDATE sessions SET mode = ?1, version = version + 1, updated_at = ?2
+UPDATE sessions SET mode = ?1, mode_entry = 'pending', version = version + 1, updated_at = ?2
 WHERE org = ?3 AND session_id = ?4
-RETURNING org, session_id, created_by, mode, version, system_prompt, client_tools, agent_context, conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at
+RETURNING org, session_id, created_by, mode, version, system_prompt, client_tools, agent_context, conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at, approved_tools, parent_session, parent_turn, mode_entry
 `
 
 type SetModeParams struct {
@@ -375,6 +399,10 @@ func (q *Queries) SetMode(ctx context.Context, arg SetModeParams) (Session, erro
 		&i.Turns,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.ApprovedTools,
+		&i.ParentSession,
+		&i.ParentTurn,
+		&i.ModeEntry,
 	)
 	return i, err
 }
@@ -405,7 +433,7 @@ func (q *Queries) SetTools(ctx context.Context, arg SetToolsParams) (int64, erro
 }
 
 const standing = `-- name: Standing :one
-SELECT s.org, s.session_id, s.created_by, s.mode, s.version, s.system_prompt, s.client_tools, s.agent_context, s.conversation_context, s.solution_context, s.concurrency, s.last_response_id, s.turns, s.created_at, s.updated_at,
+SELECT s.org, s.session_id, s.created_by, s.mode, s.version, s.system_prompt, s.client_tools, s.agent_context, s.conversation_context, s.solution_context, s.concurrency, s.last_response_id, s.turns, s.created_at, s.updated_at, s.approved_tools, s.parent_session, s.parent_turn, s.mode_entry,
   EXISTS (SELECT 1 FROM turns AS t
     WHERE t.org = s.org AND t.session_id = s.session_id AND t.turn_id = ?1) AS known,
   CAST(coalesce((SELECT a.turn_id FROM turns AS a
@@ -448,6 +476,10 @@ func (q *Queries) Standing(ctx context.Context, arg StandingParams) (StandingRow
 		&i.Session.Turns,
 		&i.Session.CreatedAt,
 		&i.Session.UpdatedAt,
+		&i.Session.ApprovedTools,
+		&i.Session.ParentSession,
+		&i.Session.ParentTurn,
+		&i.Session.ModeEntry,
 		&i.Known,
 		&i.Active,
 		&i.Queued,

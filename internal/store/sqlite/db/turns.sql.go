@@ -181,6 +181,44 @@ func (q *Queries) InsertTurn(ctx context.Context, arg InsertTurnParams) error {
 	return err
 }
 
+const lastCompleted = `-- name: LastCompleted :one
+SELECT org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream, response, fault, continuation_sha256, deadline, created_at, updated_at, queued FROM turns
+WHERE org = ?1 AND session_id = ?2 AND state = 'completed'
+ORDER BY ordinal DESC
+LIMIT 1
+`
+
+type LastCompletedParams struct {
+	Org       agent.OrgID
+	SessionID agent.SessionID
+}
+
+func (q *Queries) LastCompleted(ctx context.Context, arg LastCompletedParams) (Turn, error) {
+	row := q.queryRow(ctx, q.lastCompletedStmt, lastCompleted, arg.Org, arg.SessionID)
+	var i Turn
+	err := row.Scan(
+		&i.Org,
+		&i.SessionID,
+		&i.TurnID,
+		&i.Ordinal,
+		&i.UserID,
+		&i.State,
+		&i.Request,
+		&i.BodySHA256,
+		&i.Mode,
+		&i.Tools,
+		&i.Stream,
+		&i.Response,
+		&i.Fault,
+		&i.ContinuationSHA256,
+		&i.Deadline,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.Queued,
+	)
+	return i, err
+}
+
 const moveTurn = `-- name: MoveTurn :execrows
 UPDATE turns SET state = ?1, queued = 0,
   mode = coalesce(nullif(CAST(?2 AS TEXT), ''), mode),

@@ -1,8 +1,10 @@
 -- name: InsertSession :execrows
 INSERT INTO sessions (org, session_id, created_by, mode, version, system_prompt, client_tools, agent_context,
-  conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at)
+  conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at,
+  parent_session, parent_turn)
 VALUES (@org, @session_id, @created_by, @mode, 1, @system_prompt, @client_tools, @agent_context,
-  @conversation_context, @solution_context, @concurrency, @last_response_id, @turns, @created_at, @updated_at)
+  @conversation_context, @solution_context, @concurrency, @last_response_id, @turns, @created_at, @updated_at,
+  @parent_session, @parent_turn)
 ON CONFLICT (org, session_id) DO NOTHING;
 
 -- name: Session :one
@@ -19,7 +21,7 @@ UPDATE sessions SET client_tools = @client_tools, version = version + 1, updated
 WHERE org = @org AND session_id = @session_id;
 
 -- name: SetMode :one
-UPDATE sessions SET mode = @mode, version = version + 1, updated_at = @updated_at
+UPDATE sessions SET mode = @mode, mode_entry = 'pending', version = version + 1, updated_at = @updated_at
 WHERE org = @org AND session_id = @session_id
 RETURNING *;
 
@@ -49,7 +51,8 @@ FROM sessions AS s WHERE s.org = @org AND s.session_id = @session_id;
 -- and free unless the turn queues. Why one is not Admission tells.
 -- name: Admit :one
 UPDATE sessions SET turns = turns + 1, solution_context = coalesce(sqlc.narg('solution_context'), solution_context),
-  last_response_id = coalesce(sqlc.narg('last_response_id'), last_response_id), updated_at = @updated_at
+  last_response_id = coalesce(sqlc.narg('last_response_id'), last_response_id),
+  mode_entry = coalesce(nullif(CAST(@mode_entry AS TEXT), ''), mode_entry), updated_at = @updated_at
 WHERE sessions.org = @org AND sessions.session_id = @session_id AND sessions.version = @version
   AND (CAST(@queues AS INTEGER) OR NOT EXISTS (SELECT 1 FROM turns AS a
     WHERE a.org = sessions.org AND a.session_id = sessions.session_id AND a.state IN ('accepted', 'running', 'waiting') AND a.queued = 0)
@@ -57,8 +60,11 @@ WHERE sessions.org = @org AND sessions.session_id = @session_id AND sessions.ver
     WHERE w.org = sessions.org AND w.session_id = sessions.session_id AND w.queued = 1))
 RETURNING turns;
 
--- name: SetLastResponse :exec
-UPDATE sessions SET last_response_id = @last_response_id, updated_at = @updated_at
+-- What a transition of a turn moves in its session; NULL leaves it.
+-- name: MoveSession :exec
+UPDATE sessions SET last_response_id = coalesce(sqlc.narg('last_response_id'), last_response_id),
+  mode_entry = coalesce(nullif(CAST(@mode_entry AS TEXT), ''), mode_entry),
+  approved_tools = coalesce(sqlc.narg('approved_tools'), approved_tools), updated_at = @updated_at
 WHERE org = @org AND session_id = @session_id;
 
 -- name: DeleteSession :execrows
