@@ -56,7 +56,7 @@ func (r *run) questions(open []agent.ToolCall) []agent.Approval {
 }
 
 // question returns the approval that a call needs before it runs, if it needs one. A call
-// that cannot run anyway is not worth a question: the model is told what is wrong with it.
+// that does not fit its tool is not worth a question: the model is told so (see granted).
 func (r *run) question(call agent.ToolCall) (agent.Approval, bool) {
 	t, known := r.registry.Get(call.Name)
 	_, decided := r.consents.decided[call.ID]
@@ -66,26 +66,43 @@ func (r *run) question(call agent.ToolCall) (agent.Approval, bool) {
 	if call.Name == tool.ChangeMode {
 		return r.modeQuestion(call)
 	}
-	a := agent.Approval{Call: call.ID, Name: call.Name, Arguments: call.Arguments, Options: []agent.Decision{agent.DecisionApprove, agent.DecisionDeny}}
-	switch r.policy(t.Definition()) {
-	case agent.ApprovalAlwaysAsk:
-		return a, true
-	case agent.ApprovalAsk:
-		a.MayRemember = true
-		return a, !slices.Contains(r.turn.Approvals.Approved, call.Name) && !r.consents.remembered(call.Name)
-	}
-	return agent.Approval{}, false
+	policy := r.policy(t.Definition())
+	return agent.Approval{
+		Call: call.ID, Name: call.Name, Arguments: call.Arguments,
+		Options:     []agent.Decision{agent.DecisionApprove, agent.DecisionDeny},
+		MayRemember: policy == agent.ApprovalAsk,
+	}, policy != agent.ApprovalNever
 }
 
-// policy returns what is asked before a call of a tool: what the first rules say that
-// speak of it, or what the tool says itself.
+// granted reports whether a call may run: nobody needs to be asked, or the user has said
+// so. It is asked last before a tool runs, whatever was asked before: a tool need not check
+// its arguments, and one that waits for its user must not run because they are wrong. The
+// mode's own calls are the operator's. Changes of the mode have a gate of their own
+// (session.Manager.SetSessionMode).
+func (r *run) granted(call agent.ToolCall, d tool.Definition) bool {
+	return call.Name == tool.ChangeMode || r.consent(call.ID) != nil || r.entry.has(call.ID) || r.policy(d) == agent.ApprovalNever
+}
+
+// policy returns what is asked before a call of a tool now: what the first rules say that
+// speak of it, or what the tool says itself; nothing when the user approved the tool for the
+// session. What is none of the policies asks.
 func (r *run) policy(d tool.Definition) agent.ApprovalPolicy {
+	policy := d.Approval
 	for _, rules := range r.turn.Approvals.Rules {
-		if policy, ok := rules.Of(d.Name); ok {
-			return policy
+		if said, ok := rules.Of(d.Name); ok {
+			policy = said
+			break
 		}
 	}
-	return d.Approval
+	switch {
+	case policy == "", policy == agent.ApprovalNever:
+		return agent.ApprovalNever
+	case policy == agent.ApprovalAsk && (slices.Contains(r.turn.Approvals.Approved, d.Name) || r.consents.remembered(d.Name)):
+		return agent.ApprovalNever
+	case policy == agent.ApprovalAsk:
+		return agent.ApprovalAsk
+	}
+	return agent.ApprovalAlwaysAsk
 }
 
 // modeQuestion offers the three options of TUL-007 §4.1.

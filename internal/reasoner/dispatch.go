@@ -75,17 +75,23 @@ func (r *run) runServerTool(ctx context.Context, call agent.ToolCall) error {
 			Err: "The outcome of this call is unknown: the server stopped while the tool ran. Check before you repeat it."}, nil)
 		return nil
 	}
-	if start := (agent.Step{Kind: agent.StepToolStarted, ToolStarted: &call}); !known {
+	granted := known && r.granted(call, t.Definition())
+	if start := (agent.Step{Kind: agent.StepToolStarted, ToolStarted: &call}); !granted {
 		r.hold(start) // nothing is dispatched
 	} else if !r.started[call.ID] {
 		if err := r.record(ctx, start); err != nil {
 			return err
 		}
 	}
-	if !known {
+	switch {
+	case !known:
 		r.log.WarnContext(ctx, "model called a tool that this turn does not have", "turn", r.turn.Key.String(), "tool", call.Name)
 		r.finish(call, agent.ToolResult{Code: agent.OutcomeError,
 			Err: fmt.Sprintf("There is no tool %q in this turn. Use one of: %s.", call.Name, strings.Join(r.toolNames(), ", "))}, nil)
+		return nil
+	case !granted:
+		r.finish(call, agent.ToolResult{Code: agent.OutcomeError,
+			Err: fmt.Sprintf("%s was not called: the arguments do not fit the tool, so the user was not asked for approval. Correct them and call again.", call.Name)}, nil)
 		return nil
 	}
 	began := r.now()

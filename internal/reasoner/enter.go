@@ -3,6 +3,7 @@ package reasoner
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/aptixhq/aptix/internal/agent"
 )
@@ -11,6 +12,11 @@ import (
 type entry struct {
 	calls []agent.ToolCall // the bootstrap tools
 	over  bool
+}
+
+// has reports whether a call is one of the mode's own.
+func (e entry) has(id agent.CallID) bool {
+	return slices.ContainsFunc(e.calls, func(c agent.ToolCall) bool { return c.ID == id })
 }
 
 // enters reports whether bootstrap tools are still to run.
