@@ -30,6 +30,19 @@ type Mode struct {
 	HumanRoleHints    []string         `json:"humanRoleHints"`
 	ExampleUtterances []string         `json:"exampleUtterances"`
 	RAG               RAGHints         `json:"rag"`
+	// WelcomeMessage is told to the user when a session enters the mode.
+	WelcomeMessage string `json:"welcomeMessage,omitempty"`
+	// BootstrapTools run when a session's first turn in the mode begins.
+	BootstrapTools []BootstrapTool `json:"bootstrapTools,omitempty"`
+	// Approvals say which calls wait for the user: never, ask or always-ask, by the name of
+	// a tool or a pattern.
+	Approvals map[string]string `json:"approvals,omitempty"`
+}
+
+// BootstrapTool is a call that the mode makes by itself.
+type BootstrapTool struct {
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
 }
 
 // ModeClientTools says which of the client's tools the model is offered in a mode, and

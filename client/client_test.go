@@ -249,6 +249,20 @@ func TestCalls(t *testing.T) {
 			"GET", "/v1/sessions/s1/mode-history", "",
 			list(`{"previousMode":"a","mode":"b","reason":"r","turnId":"t1","at":"2026-01-02T03:04:05Z","actor":"model","org":"local","user":"local","branch":false}`),
 			list(`{"previousMode":"a","mode":"b","reason":"r","turnId":"t1","at":"2026-01-02T03:04:05Z","actor":"model","org":"local","user":"local","branch":false}`)},
+		"approvals": {func(c *client.Client) (any, error) { return c.Approvals(ctx, "s1", "t1") },
+			"GET", "/v1/sessions/s1/turns/t1/approvals", "",
+			list(`{"approvalId":"apr_1","toolCallId":"c1","name":"deploy","argumentsJson":"{}","options":["approve","deny"],"mayRemember":true,"deadline":"2026-01-02T03:04:05Z"}`),
+			`[{"approvalId":"apr_1","toolCallId":"c1","name":"deploy","argumentsJson":"{}","options":["approve","deny"],"mayRemember":true,"deadline":"2026-01-02T03:04:05Z"}]`},
+		"decide": {func(c *client.Client) (any, error) {
+			return c.Decide(ctx, "s1", "t1", "apr_1", client.Verdict{Decision: client.DecisionApprove, Remember: true})
+		}, "POST", "/v1/sessions/s1/turns/t1/approvals/apr_1", `{"decision":"approve","remember":true}`,
+			`{"approvalId":"apr_1","toolCallId":"c1","name":"deploy","argumentsJson":"{}","options":["approve","deny"],"deadline":"2026-01-02T03:04:05Z","decision":"approve","remember":true,"decidedBy":"ann","decidedAt":"2026-01-02T03:04:05Z"}`,
+			`{"approvalId":"apr_1","toolCallId":"c1","name":"deploy","argumentsJson":"{}","options":["approve","deny"],"deadline":"2026-01-02T03:04:05Z","decision":"approve","remember":true,"decidedBy":"ann","decidedAt":"2026-01-02T03:04:05Z"}`},
+		"branch": {func(c *client.Client) (any, error) {
+			return c.Branch(ctx, "s1", client.NewBranch{SessionID: "s2", Mode: "m", AtTurnID: "t1"})
+		}, "POST", "/v1/sessions/s1/branch", `{"sessionId":"s2","mode":"m","atTurnId":"t1"}`,
+			`{"sessionId":"s2","mode":"m","version":1,"turns":1,"createdAt":"2026-01-02T03:04:05Z","updatedAt":"2026-01-02T03:04:05Z","parent":{"sessionId":"s1","turnId":"t1"}}`,
+			`{"sessionId":"s2","mode":"m","version":1,"turns":1,"createdAt":"2026-01-02T03:04:05Z","updatedAt":"2026-01-02T03:04:05Z","parent":{"sessionId":"s1","turnId":"t1"}}`},
 		"turns": {func(c *client.Client) (any, error) { return c.Turns(ctx, "s1", client.Page{}) },
 			"GET", "/v1/sessions/s1/turns", "",
 			list(`{"turnId":"t1","state":"failed","mode":"general","ordinal":1,"createdAt":"2026-01-02T03:04:05Z","updatedAt":"2026-01-02T03:04:05Z","problem":{"code":"provider_failed"}}`),

@@ -51,6 +51,7 @@ type rig struct {
 	web      *httptest.Server
 	client   openai.Client
 	judge    *judge
+	rules    agent.ApprovalRules
 }
 
 func newRig(t *testing.T, script ...llmtest.Reply) *rig {
@@ -89,6 +90,7 @@ func (r *rig) start() {
 	must(err)
 	r.pipeline, err = pipeline.New(pipeline.Config{
 		Store: r.store, Sessions: r.sessions, Catalog: catalog, Registry: registry, Contexts: contexts{}, Reasoner: loop, Hub: events.NewHub(), Log: log,
+		ApprovalRules: r.rules,
 	})
 	must(err)
 	must(r.pipeline.Recover(context.Background()))

@@ -71,7 +71,7 @@ type office struct {
 	log   *bytes.Buffer
 }
 
-func newOffice(t *testing.T) office {
+func newOffice(t *testing.T, with ...func(*session.Config)) office {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "aptix.db"), nil)
 	if err != nil {
@@ -91,8 +91,11 @@ func newOffice(t *testing.T) office {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		t.Fatal(err)
 	}
-	o.Manager, err = session.New(session.Config{Store: o.store, Catalog: mode.Builtin(), Registry: registry, Contexts: contexts{}, Log: log,
-		Now: func() time.Time { return noon }})
+	c := session.Config{Store: o.store, Catalog: mode.Builtin(), Registry: registry, Contexts: contexts{}, Log: log, Now: func() time.Time { return noon }}
+	for _, f := range with {
+		f(&c)
+	}
+	o.Manager, err = session.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,8 +94,8 @@ func useMCP(t *testing.T, n *node, idempotent bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mode := strings.Replace(fmt.Sprintf(modeFile, strings.Repeat("A", 32), "general", "General", true),
-		"tools: [ledger_append, ledger_repeat]", `tools: ["files__*"]`, 1)
+	mode := strings.Replace(fmt.Sprintf(modeFile, strings.Repeat("A", 32), "general", "General", true, ""),
+		"tools: [ledger_append, ledger_repeat, ledger_ask]", `tools: ["files__*"]`, 1)
 	for name, text := range map[string]string{"aptix.yaml": string(config), "modes/general.yaml": mode} {
 		if err := os.WriteFile(filepath.Join(n.dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -1,5 +1,5 @@
 -- The journal. Every key begins with organisation and session, and apart from
--- lists and sweeps no statement spans two sessions, so the schema can be sharded
+-- lists, sweeps and branches no statement spans two sessions, so the schema can be sharded
 -- as it is. Times are microseconds since 1970 in UTC, 0 for none. Columns that
 -- hold JSON are BLOBs, because their bytes are kept as they came.
 --
