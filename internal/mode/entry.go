@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"path"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -52,12 +53,13 @@ func (f *file) bootstrapTool(member string, n *yaml.Node) {
 	}
 }
 
-// checkBootstrap holds the calls to the tools of the mode, among which they must be.
+// checkBootstrap holds the calls to the tools of the mode, among which they must be. What a
+// group holds the configuration says, so one of them may be in it.
 func (f *file) checkBootstrap() {
 	for _, t := range f.mode.BootstrapTools {
 		if !slices.ContainsFunc(f.mode.Tools, func(entry string) bool {
 			matches, err := path.Match(entry, t.Name)
-			return err == nil && matches
+			return err == nil && matches || strings.HasPrefix(entry, "group:")
 		}) {
 			f.errorf("bootstrapTools", "bootstrapTools: %q is not one of the mode's tools; list it there too", t.Name)
 		}

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/contract"
+	"github.com/aptixhq/aptix/internal/events"
 	"github.com/aptixhq/aptix/internal/llm/llmtest"
 	"github.com/aptixhq/aptix/internal/pipeline"
 	"github.com/aptixhq/aptix/internal/store"
@@ -303,5 +305,57 @@ func TestContract_NoDecisionInAnExecuteRequest(t *testing.T) {
 				t.Errorf("%s: %v", body, err)
 			}
 		}
+	}
+}
+
+// A turn that waits for its user goes on where he decides, once, also when the same
+// decision comes in at two nodes; a reader that waits for it at a third one is told.
+func TestNodes_DecidedElsewhere(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int64
+	act := counted(t, "act", &runs)
+	all := nodes(t, 3, []llmtest.Reply{{Calls: []llmtest.Call{{ID: "c1", Name: "act", Arguments: "{}"}, {ID: "c2", Name: "act", Arguments: "{}"}}}, {Text: "Over."}},
+		func(r *rig) { r.extra, r.catalog = []tool.Tool{act}, toolCatalog(t, "act") })
+	key := all[0].submit(streamed("s1", "t1", "Act"))
+	if turn := all[1].await(key); turn.State != agent.TurnWaiting {
+		t.Fatalf("turn %s, want waiting", turn.State)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	seen := make(chan []string, 1)
+	go func() {
+		var types []string
+		for e, err := range events.All(ctx, all[0].pipeline.ReaderThrough(key, 0)) {
+			if err != nil {
+				types = append(types, err.Error())
+				break
+			}
+			types = append(types, string(e.Type))
+		}
+		seen <- types
+	}()
+	var work sync.WaitGroup
+	for _, r := range all[1:] {
+		for _, id := range []agent.ApprovalID{"apr_1", "apr_2"} {
+			work.Go(func() {
+				a, err := r.pipeline.Decide(ctx, caller, key, id, agent.Verdict{Decision: agent.DecisionApprove, Remember: true})
+				if err != nil || a.Decided.User != caller.User {
+					t.Errorf("decide on %s: %+v, %v", id, a, err)
+				}
+			})
+		}
+	}
+	work.Wait()
+	turn := all[0].await(key)
+	if got := all[0].answer(turn).PrimaryOutputText; got != "Over." || runs.Load() != 2 {
+		t.Errorf("answer %q, the tool ran %d times, want 2", got, runs.Load())
+	}
+	all[0].journal(turn)
+	if types := <-seen; types[len(types)-1] != string(agent.EventTurnCompleted) {
+		t.Errorf("the reader has seen %v", types)
+	}
+	s, err := all[2].store.Session(t.Context(), caller.Org, "s1")
+	if err != nil || len(s.Approved) != 1 {
+		t.Errorf("approved for the session: %v, %v", s.Approved, err)
 	}
 }

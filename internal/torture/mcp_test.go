@@ -90,7 +90,7 @@ func useMCP(t *testing.T, n *node, idempotent bool) {
 	if idempotent {
 		server["tools"] = map[string]any{"idempotent": []string{"append"}}
 	}
-	config, err := yaml.Marshal(map[string]any{"mcp": map[string]any{"servers": []any{server}}})
+	config, err := yaml.Marshal(map[string]any{"approvals": map[string]any{"files__*": "never"}, "mcp": map[string]any{"servers": []any{server}}})
 	if err != nil {
 		t.Fatal(err)
 	}
