@@ -277,15 +277,17 @@ func TestEnter_CancelledInTheMidstOfIt(t *testing.T) {
 	modes := map[string][]byte{"general.yaml": []byte("id: 3F8E4F377F7A4C189C7F6A8B9F945C11\nkey: general\ndisplayName: General\ndescription: d\nwhenToUse: w\nisDefault: true\n" +
 		"tools: [slow]\nbootstrapTools: [{name: slow, arguments: {}}]\n")}
 	r := newRig(t, withModel(t, llmtest.Reply{Text: "Ready."}), withCatalog(modes), func(r *rig) { r.extra = []tool.Tool{slow} })
-	r.createWith("s1", agent.ConcurrencyQueue)
 	key := r.submit(userTurn("s1", "t1", "Begin"))
 	<-started
-	next := r.submit(userTurn("s1", "t2", "Again"))
 	hang = false
 	if err := r.pipeline.Cancel(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
-	if turn := r.await(next); r.answer(turn).PrimaryOutputText != "Ready." {
+	// Else nobody could change the mode until somebody has sent another turn.
+	if s, err := r.store.Session(t.Context(), caller.Org, "s1"); err != nil || s.Entry != agent.EntryPending {
+		t.Errorf("after the cancel the entry is %s, error %v", s.Entry, err)
+	}
+	if turn := r.await(r.submit(userTurn("s1", "t2", "Again"))); r.answer(turn).PrimaryOutputText != "Ready." {
 		t.Errorf("the next turn says %s", turn.Response)
 	}
 	s, err := r.store.Session(t.Context(), caller.Org, "s1")
