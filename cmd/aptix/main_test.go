@@ -143,10 +143,14 @@ func cmdServe(ts *testscript.TestScript, _ bool, args []string) {
 	go func() { // ends with the process, whose stderr it reads
 		defer func() { _ = log.Close() }()
 		lines := bufio.NewScanner(stderr)
+		address := ""
 		for lines.Scan() {
 			_, _ = fmt.Fprintln(log, lines.Text())
 			if _, url, ok := strings.Cut(lines.Text(), "Aptix is ready at "); ok {
-				ready <- url
+				address = url
+			}
+			if strings.HasPrefix(lines.Text(), "Ctrl-C ") { // the last line: now the log has all of them
+				ready <- address
 			}
 		}
 		s.done <- cmd.Wait()
