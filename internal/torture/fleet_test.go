@@ -22,7 +22,8 @@ import (
 )
 
 var (
-	troubleTime = flag.Duration("torture.for", 10*time.Second, "how long three nodes are troubled, and how long NATS is stopped")
+	troubleTime = flag.Duration("torture.for", 10*time.Second, "how long three nodes are troubled")
+	outage      = flag.Duration("torture.outage", 5*time.Second, "how long NATS is stopped")
 	failovers   = flag.Int("torture.failovers", 1, "how often the primary is killed")
 	restarts    = flag.Int("torture.restarts", 3, "how many nodes are restarted, one after the other")
 )
@@ -270,10 +271,10 @@ func TestFleet_WithoutNATS(t *testing.T) {
 	f.employ(f)
 	time.Sleep(time.Second)
 	f.nats.Stop()
-	time.Sleep(*troubleTime)
+	time.Sleep(*outage)
 	f.nats.Again(t)
 	time.Sleep(time.Second)
-	f.settle(fmt.Sprintf("NATS stopped for %s", *troubleTime))
+	f.settle(fmt.Sprintf("NATS stopped for %s", *outage))
 }
 
 // One node after the other is taken out of the rotation, stopped and started again.
