@@ -261,11 +261,11 @@ func TestEnter_ModeStaysAndTheProcessMayDie(t *testing.T) {
 // A turn that ends while its mode is entered leaves the entry to the next one.
 func TestEnter_CancelledInTheMidstOfIt(t *testing.T) {
 	started := make(chan struct{}, 2)
-	hang := true
+	var runs atomic.Int64
 	slow, err := tool.New(tool.Definition{Name: "slow", Description: "d", Usage: "u"},
 		func(ctx context.Context, _ *tool.ExecutionContext, _ struct{}) (string, error) {
 			started <- struct{}{}
-			if hang {
+			if runs.Add(1) == 1 {
 				<-ctx.Done()
 				return "", ctx.Err()
 			}
@@ -279,7 +279,6 @@ func TestEnter_CancelledInTheMidstOfIt(t *testing.T) {
 	r := newRig(t, withModel(t, llmtest.Reply{Text: "Ready."}), withCatalog(modes), func(r *rig) { r.extra = []tool.Tool{slow} })
 	key := r.submit(userTurn("s1", "t1", "Begin"))
 	<-started
-	hang = false
 	if err := r.pipeline.Cancel(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
