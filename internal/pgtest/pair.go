@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,10 +13,11 @@ import (
 )
 
 // Pair is a primary that commits nothing which its standby does not have on disk, and the
-// standby. It is used by one goroutine at a time.
+// standby. It is used by one goroutine, but for Socket.
 type Pair struct {
 	t                testing.TB
 	primary, standby *server
+	socket           atomic.Pointer[string]
 }
 
 // NewPair starts a pair that goes with the test, and returns it with one empty database.
@@ -24,7 +26,7 @@ func NewPair(t testing.TB) *Pair {
 	p := &Pair{t: t}
 	s, err := newServer(true)
 	need(t, err)
-	p.primary = s
+	p.lead(s)
 	t.Cleanup(func() {
 		for _, s := range []*server{p.primary, p.standby} {
 			if s == nil {
@@ -54,8 +56,15 @@ func (p *Pair) must(err error) {
 // DSN is the connection string of the database on the primary.
 func (p *Pair) DSN() string { return p.primary.dsn(pairDatabase) }
 
-// Socket is the path of the unix socket on which the primary listens.
-func (p *Pair) Socket() string { return p.primary.socket() }
+// Socket is the path of the unix socket on which the primary listens. Anybody may ask.
+func (p *Pair) Socket() string { return *p.socket.Load() }
+
+// lead makes a server the primary.
+func (p *Pair) lead(s *server) {
+	socket := s.socket()
+	p.primary = s
+	p.socket.Store(&socket)
+}
 
 // Fail kills the primary (SIGKILL) and makes the standby the primary, which then has no
 // standby: see Mend. The old primary never comes back.
@@ -64,7 +73,8 @@ func (p *Pair) Fail() {
 	old := p.primary
 	p.must(old.end("KILL"))
 	p.must(p.standby.run("pg_ctl", "promote", "-D", p.standby.data(), "-w", "-t", "60", "-s"))
-	p.primary, p.standby = p.standby, nil
+	p.lead(p.standby)
+	p.standby = nil
 	// Nobody would acknowledge: whoever manages a pair does this when it has lost a half.
 	p.primary.administer(p.t, "ALTER SYSTEM SET synchronous_standby_names = ''")
 	p.primary.administer(p.t, "SELECT pg_reload_conf()")
