@@ -20,6 +20,7 @@ import (
 var plans = map[string][][]string{
 	"talk":   {{}},
 	"quick":  {{}},
+	"long":   {{}},
 	"write":  {{"ledger_append"}, {}},
 	"twice":  {{"ledger_append", "ledger_repeat"}, {"ledger_append"}, {}},
 	"wrong":  {{"no_such_tool"}, {}},
@@ -67,14 +68,17 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			plan, step = string(m[1]), 0
 		}
 	}
-	pause := pause
-	if plan == "quick" {
+	pause, text := pause, "All of the plan "+plan+" is done now, as you asked."
+	switch plan {
+	case "quick":
 		pause = func() {}
+	case "long": // some seconds
+		pause, text = func() { time.Sleep(100 * time.Millisecond) }, strings.Repeat("and so on ", 10)
 	}
 	resp := render.Response{ID: p.id("resp"), Echo: req.Echo, Usage: agent.Usage{InputTokens: 7, OutputTokens: 3, TotalTokens: 10}}
 	calls := plans[plan][min(step, len(plans[plan])-1)]
 	if len(calls) == 0 {
-		resp.Output = append(resp.Output, render.Message{ID: p.id("msg"), Deltas: strings.SplitAfter("All of the plan "+plan+" is done now, as you asked.", " ")})
+		resp.Output = append(resp.Output, render.Message{ID: p.id("msg"), Deltas: strings.SplitAfter(text, " ")})
 	}
 	for _, name := range calls {
 		arguments := "{}"
