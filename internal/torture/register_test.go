@@ -103,5 +103,10 @@ func access(ctx context.Context, w *worker, mode string) (told invariants.ModeSe
 	if err != nil || status != http.StatusOK || json.Unmarshal(text, &session) != nil {
 		return invariants.ModeSeen{Changes: -1}, false
 	}
+	if mode != "" && session.Mode != mode {
+		// A node lost the answer of the database, and found the change when others had
+		// followed it: it tells how the session is by then.
+		return invariants.ModeSeen{Changes: -1}, true
+	}
 	return invariants.ModeSeen{Mode: session.Mode, Changes: session.Version - 1}, true
 }

@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/store"
+	"github.com/aptixhq/aptix/internal/store/postgres/db"
 )
 
 // write is a way to write, for tests that break it off. Each is done to a session of its
@@ -453,5 +455,36 @@ func TestWrite_Deadlock(t *testing.T) {
 	}
 	if got := stepsOf(t, s, "s1"); got != 2 {
 		t.Errorf("%d steps, want 2", got)
+	}
+}
+
+// A change of the mode that nobody was told of may land after it was looked for, and others
+// may follow it before it is tried again. It is made once all the same.
+func TestChangeMode_LandedLateAndFollowed(t *testing.T) {
+	s := another(t, cluster.Database(t))
+	openLeased(t, s, leased("s1", "a"))
+	change := func(mode agent.ModeKey, at int64) (recorded agent.ModeChange, stands bool) {
+		t.Helper()
+		ch := agent.ModeChange{Org: "acme", Session: "s1", Mode: mode, Reason: "r", User: "ann", Actor: agent.ActorUser}
+		err := s.with(t.Context(), func(ctx context.Context, c *pgxpool.Conn) error {
+			return transact(ctx, c, func(q *db.Queries) (err error) {
+				_, recorded, stands, err = changeMode(ctx, q, ch, at)
+				return err
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return recorded, stands
+	}
+	first, _ := change("another", 1000)
+	change("third", 2000)
+	again, stands := change("another", 1000)
+	if !stands || again.Sequence != first.Sequence {
+		t.Errorf("tried again it is change %d (%v), want %d", again.Sequence, stands, first.Sequence)
+	}
+	history, _, err := s.ModeHistory(t.Context(), "acme", "s1", store.Page{})
+	if err != nil || len(history) != 2 {
+		t.Errorf("%d changes (%v), want 2: %v", len(history), err, history)
 	}
 }

@@ -74,14 +74,14 @@ func changeMode(ctx context.Context, q *db.Queries, ch agent.ModeChange, at int6
 			return sess, ch, false, err
 		}
 	}
+	// It may be this very change, made by a run that nobody was told of, and others may have
+	// followed it.
+	if row, found, err := changeAt(ctx, q, ch, at); err != nil || found {
+		return sess, modeChange(row), found, err
+	}
 	ch.Previous, ch.At = sess.Mode, instant(at)
 	if ch.Mode == sess.Mode {
-		// It may be this very change, made by a run that nobody was told of.
-		row, found, err := changeAt(ctx, q, ch, at)
-		if found {
-			return sess, modeChange(row), true, nil
-		}
-		return sess, ch, false, err
+		return sess, ch, false, nil
 	}
 	if sess.ModeEntry == agent.EntryRunning {
 		return sess, ch, false, store.ErrEntering
