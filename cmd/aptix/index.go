@@ -33,7 +33,7 @@ What git ignores is left out, and so are links, files that are no text and large
 Ctrl-C leaves what is done; the next run goes on from there. The index is a file beside
 the data file, and can be made again at any time.`,
 		Example: `  aptix index .
-  aptix index --name docs ~/work/handbook
+  aptix index --name docs ~/handbook
   aptix index list`,
 	}
 	group(cmd)
