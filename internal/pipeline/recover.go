@@ -16,7 +16,8 @@ import (
 // Recover takes up the turns that nobody runs and starts the sweep, which ends waiting
 // turns whose time is up, takes up turns whose end could not be written, and erases
 // sessions whose retention is over. Where there are other nodes it renews the leases of
-// the turns that run here, too. Call it once, before the first request.
+// the turns that run here, too, and takes turns up in the moments after it. Call it once,
+// before the first request.
 func (p *Pipeline) Recover(ctx context.Context) error {
 	p.mu.Lock()
 	if p.sweeping {
@@ -33,14 +34,17 @@ func (p *Pipeline) Recover(ctx context.Context) error {
 	}
 	p.mu.Unlock()
 	if p.node != nil {
-		if err := p.takeOver(ctx); err != nil {
-			return fmt.Errorf("take over the turns that nobody runs: %w", err)
-		}
 		p.work.Go(func() { p.takeOvers(sweeping) })
 		p.work.Go(func() { p.watch(sweeping) })
 	}
-	if err := p.sweep(ctx); err != nil {
+	switch err := p.sweep(ctx); {
+	case err == nil:
+	case p.node == nil:
 		return fmt.Errorf("recover unfinished turns: %w", err)
+	default:
+		// The next sweep is as good, and other nodes sweep too: a database that is slow for
+		// a moment keeps no node from starting.
+		p.Log.Error("sweep", "error", err)
 	}
 	p.work.Go(func() { p.sweepOften(sweeping) })
 	return nil
