@@ -191,18 +191,19 @@ func (p *Pipeline) release(ctx context.Context, c store.Claim) {
 	p.tell(c.Key)
 }
 
-// takeOvers looks from time to time for turns that nobody runs, until ctx ends.
+// takeOvers looks at once and from time to time for turns that nobody runs, until ctx
+// ends.
 func (p *Pipeline) takeOvers(ctx context.Context) {
 	tick := time.NewTicker(min(takeoverEvery, p.node.lease/6, p.Limits.SweepEvery))
 	defer tick.Stop()
 	for {
+		if err := p.takeOver(ctx); err != nil && ctx.Err() == nil {
+			p.Log.Error("take turns over", "error", err)
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if err := p.takeOver(ctx); err != nil && ctx.Err() == nil {
-				p.Log.Error("take turns over", "error", err)
-			}
 		}
 	}
 }

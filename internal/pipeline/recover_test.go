@@ -54,12 +54,12 @@ func TestRecover_TakesTurnsUpTogether(t *testing.T) {
 		}
 	}
 	r.restart()
-	if got := waiting.Load(); got != turns {
-		t.Errorf("%d turns were taken up, want %d", got, turns)
-	}
 	for _, key := range keys {
 		if turn := r.await(key); turn.State != agent.TurnCompleted {
 			t.Errorf("turn %s is %s", key, turn.State)
 		}
+	}
+	if got := waiting.Load(); got != turns {
+		t.Errorf("%d turns were taken up, want %d", got, turns)
 	}
 }
