@@ -38,8 +38,31 @@ var idPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 // [A-Za-z0-9_.-] (decision 3).
 func ValidID(s string) bool { return idPattern.MatchString(s) }
 
-// Caller is who makes a call, as its credential says.
+// Role says what a caller may do in its organisation. Each one may do what those before
+// it may.
+type Role string
+
+// The roles.
+const (
+	// RoleUser runs sessions of its own, and sees no others.
+	RoleUser Role = "user"
+	// RoleOperator sees and runs every session of the organisation.
+	RoleOperator Role = "operator"
+	// RoleAdmin also says who may do what in the organisation.
+	RoleAdmin Role = "admin"
+)
+
+// Includes reports whether a caller of role r may do what one of role least may. A role
+// that does not exist may do nothing.
+func (r Role) Includes(least Role) bool {
+	rank := map[Role]int{RoleUser: 1, RoleOperator: 2, RoleAdmin: 3}
+	return rank[r] > 0 && rank[least] > 0 && rank[r] >= rank[least]
+}
+
+// Caller is who makes a call, as its credential says and nothing else.
 type Caller struct {
 	Org  OrgID
 	User UserID
+	// Role is empty for what the server does by itself in the name of a user.
+	Role Role
 }

@@ -112,8 +112,14 @@ type class int
 const (
 	public   class = iota + 1 // anybody
 	user                      // an authenticated caller
-	operator                  // an authenticated operator
+	operator                  // one who may see all of its organisation
+	admin                     // one who says who may do what there
 )
+
+// role returns the least role that a route of the class takes.
+func (c class) role() agent.Role {
+	return map[class]agent.Role{user: agent.RoleUser, operator: agent.RoleOperator, admin: agent.RoleAdmin}[c]
+}
 
 // route is one row of the table.
 type route struct {
@@ -128,7 +134,7 @@ type route struct {
 
 // check keeps a row that is not whole from being served.
 func (rt route) check() error {
-	if rt.class < public || rt.class > operator {
+	if rt.class < public || rt.class > admin {
 		return fmt.Errorf("server: route %s %s is not classified", rt.method, rt.pattern)
 	}
 	if rt.handle == nil || rt.id == "" || rt.summary == "" || len(rt.out) == 0 {

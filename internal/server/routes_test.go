@@ -29,7 +29,7 @@ func TestRoutes_EveryOneIsClassifiedAndWhole(t *testing.T) {
 func TestMount_RefusesARouteThatNobodyClassified(t *testing.T) {
 	whole := routes()[0]
 	unclassified, invented, without := whole, whole, whole
-	unclassified.class, invented.class, without.handle = 0, operator+1, nil
+	unclassified.class, invented.class, without.handle = 0, admin+1, nil
 	for _, rt := range []route{unclassified, invented, without} {
 		if _, err := newRig(t).mount([]route{rt}); err == nil || !strings.Contains(err.Error(), "POST /v1/agent/execute") {
 			t.Errorf("got error %v, want one that names the route", err)
@@ -206,7 +206,7 @@ func TestWrongInput_ChangesNothing(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t)
 			r.turns.completed()
-			if _, err := r.sessions.Create(t.Context(), local.Caller, contract.CreateSession{SessionID: "s0"}); err != nil {
+			if _, err := r.sessions.Create(t.Context(), local, contract.CreateSession{SessionID: "s0"}); err != nil {
 				t.Fatal(err)
 			}
 			r.do(t, tt.method, tt.target, tt.body, "Content-Type", tt.media).want(t, tt.want)

@@ -12,20 +12,14 @@ import (
 	"github.com/aptixhq/aptix/internal/agent"
 )
 
-// Identity is who makes a request, and whether they may use the operator's routes.
-type Identity struct {
-	agent.Caller
-	Operator bool
-}
-
 // Authenticator names the caller of a request from its credential. A missing or a
 // wrong credential is an *agent.Error of agent.KindUnauthenticated.
 type Authenticator interface {
-	Authenticate(r *http.Request) (Identity, error)
+	Authenticate(r *http.Request) (agent.Caller, error)
 }
 
 // local is the caller of a server without authentication: everything belongs to it.
-var local = Identity{Caller: agent.Caller{Org: "local", User: "local"}, Operator: true}
+var local = agent.Caller{Org: "local", User: "local", Role: agent.RoleAdmin}
 
 // CheckListen refuses to serve an address that other machines can reach when nobody
 // has to authenticate.
@@ -107,19 +101,19 @@ func foreignRead(r *http.Request) bool {
 }
 
 // identify names the caller of a route, by its class.
-func (s *Server) identify(c class, r *http.Request) (Identity, error) {
+func (s *Server) identify(c class, r *http.Request) (agent.Caller, error) {
 	if c == public {
-		return Identity{}, nil
+		return agent.Caller{}, nil
 	}
 	who := local
 	if s.auth != nil {
 		var err error
 		if who, err = s.auth.Authenticate(r); err != nil {
-			return Identity{}, err
+			return agent.Caller{}, err
 		}
 	}
-	if c == operator && !who.Operator {
-		return Identity{}, agent.Errorf(agent.KindForbidden, "This needs an operator's key.")
+	if least := c.role(); !who.Role.Includes(least) {
+		return agent.Caller{}, agent.Errorf(agent.KindForbidden, "This needs a credential of role %s.", least)
 	}
 	return who, nil
 }

@@ -140,17 +140,21 @@ func TestGuard_NoCORS(t *testing.T) {
 	}
 }
 
-// keys is an Authenticator with two callers.
+// keys is an Authenticator with one caller of each role, and one of none.
 type keys struct{}
 
-func (keys) Authenticate(r *http.Request) (Identity, error) {
+func (keys) Authenticate(r *http.Request) (agent.Caller, error) {
 	switch r.Header.Get("Authorization") {
 	case "Bearer user-key":
-		return Identity{Caller: agent.Caller{Org: "acme", User: "ann"}}, nil
+		return agent.Caller{Org: "acme", User: "ann", Role: agent.RoleUser}, nil
 	case "Bearer operator-key":
-		return Identity{Caller: agent.Caller{Org: "acme", User: "oz"}, Operator: true}, nil
+		return agent.Caller{Org: "acme", User: "oz", Role: agent.RoleOperator}, nil
+	case "Bearer admin-key":
+		return agent.Caller{Org: "acme", User: "ada", Role: agent.RoleAdmin}, nil
+	case "Bearer strange-key":
+		return agent.Caller{Org: "acme", User: "eve", Role: "root"}, nil
 	}
-	return Identity{}, agent.Errorf(agent.KindUnauthenticated, "Send a key as Authorization: Bearer.").Because(errors.New("no such key"))
+	return agent.Caller{}, agent.Errorf(agent.KindUnauthenticated, "Send a key as Authorization: Bearer.").Because(errors.New("no such key"))
 }
 
 // Every route × every method, without and with a wrong key. The public routes are
@@ -186,7 +190,7 @@ func TestAuthentication_CallerComesFromTheKey(t *testing.T) {
 	r.turns.completed()
 	a := r.do(t, "POST", "/v1/agent/execute", hello, "Host", "api.example.com", "Authorization", "Bearer user-key")
 	a.wantStatus(t, 200)
-	if got := r.turns.callers[0]; got != (agent.Caller{Org: "acme", User: "ann"}) {
+	if got := r.turns.callers[0]; got != (agent.Caller{Org: "acme", User: "ann", Role: agent.RoleUser}) {
 		t.Errorf("the turn belongs to %+v", got)
 	}
 	r.do(t, "GET", "/v1/sessions", "", "Authorization", "Bearer user-key", "Origin", "https://evil.com").want(t, agent.KindForbidden)
@@ -209,24 +213,39 @@ func TestAuthentication_OtherTenantsThingsDoNotExist(t *testing.T) {
 	}
 }
 
-func TestAuthentication_OperatorRoutes(t *testing.T) {
+func TestAuthentication_RolesOfRoutes(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Auth = keys{} })
 	answer := func(_ *Server, w http.ResponseWriter, _ *http.Request) error {
 		return writeJSON(w, 200, Health{Status: "ok"})
 	}
-	rt := route{"GET", "/v1/keys", operator, "keys", "Keys", answer, nothing, gives(is(200)), nil}
-	mux, err := r.mount([]route{rt})
+	var rows []route
+	classes := map[string]class{"user": user, "operator": operator, "admin": admin}
+	for name, c := range classes {
+		rows = append(rows, route{"GET", "/v1/" + name, c, name, "Things", answer, nothing, gives(is(200)), nil})
+	}
+	mux, err := r.mount(rows)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.mux = mux
-	for key, want := range map[string]int{"": 401, "Bearer user-key": 403, "Bearer operator-key": 200} {
-		req := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/keys", http.NoBody)
-		req.Header.Set("Authorization", key)
-		w := httptest.NewRecorder()
-		r.ServeHTTP(w, req)
-		if w.Code != want {
-			t.Errorf("key %q: got %d, want %d", key, w.Code, want)
+	for _, test := range []struct {
+		key                   string
+		user, operator, admin int
+	}{
+		{"", 401, 401, 401},
+		{"Bearer strange-key", 403, 403, 403},
+		{"Bearer user-key", 200, 403, 403},
+		{"Bearer operator-key", 200, 200, 403},
+		{"Bearer admin-key", 200, 200, 200},
+	} {
+		for name, want := range map[string]int{"user": test.user, "operator": test.operator, "admin": test.admin} {
+			req := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/"+name, http.NoBody)
+			req.Header.Set("Authorization", test.key)
+			w := httptest.NewRecorder()
+			r.ServeHTTP(w, req)
+			if w.Code != want {
+				t.Errorf("key %q: the route for class %s answers %d, want %d", test.key, name, w.Code, want)
+			}
 		}
 	}
 }

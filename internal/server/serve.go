@@ -147,7 +147,7 @@ func (s *Server) run(rt route, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	exchangeOf(r).caller = who.Caller
+	exchangeOf(r).caller = who
 	return rt.handle(s, w, r)
 }
 
