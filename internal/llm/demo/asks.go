@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -14,7 +13,7 @@ import (
 const maxCalls = 8
 
 // literal is the order to call a tool by its name; its arguments follow.
-var literal = regexp.MustCompile("(?i)\\bcall\\s+(?:the\\s+)?(?:tool\\s+)?`?([a-z0-9_-]{1,64})`?(?:\\s+with)?(?:\\s+arguments)?\\s*")
+var literal = pattern("(?i)\\bcall\\s+(?:the\\s+)?(?:tool\\s+)?`?([a-z0-9_-]{1,64})`?(?:\\s+with)?(?:\\s+arguments)?\\s*")
 
 // callLiterally does what "call NAME {json}" says, with any tool that is attached.
 // Arguments that are not JSON go out as they are: the tool's answer shows what
@@ -23,7 +22,7 @@ func callLiterally(c conversation) (answer, bool) {
 	var a answer
 	text := c.instruction
 	for len(a.calls) < maxCalls {
-		m := literal.FindStringSubmatchIndex(text)
+		m := literal().FindStringSubmatchIndex(text)
 		if m == nil {
 			break
 		}
@@ -154,14 +153,14 @@ func (t tool) parameter(v value, taken map[string]any) (string, bool) {
 
 // verb finds the beginning of a clause that asks for something. It is applied to a
 // text whose quotations are blanked out.
-var verb = regexp.MustCompile(`(?i)(?:^|[,;.:!?]\s+|\n\s*|\s(?:and|then|also|plus)\s+)` +
+var verb = pattern(`(?i)(?:^|[,;.:!?]\s+|\n\s*|\s(?:and|then|also|plus)\s+)` +
 	`(?:(?:and|then|also|now|please|can you|could you|would you|i want you to|i'd like you to|let's|first|next|finally|just),?\s+)*` +
 	`(read|show|open|cat|view|display|print|summari[sz]e|explain|describe|check|look at|what is in|what's in|list|ls|search|find|grep|look for|write|save|put|create|make|run|execute)\b`)
 
 // clauses cuts an instruction before each verb that starts a new request.
 func clauses(text string) []string {
-	masked := quotation.ReplaceAllStringFunc(text, func(q string) string { return strings.Repeat("x", len(q)) })
-	at := verb.FindAllStringSubmatchIndex(masked, -1)
+	masked := quotation().ReplaceAllStringFunc(text, func(q string) string { return strings.Repeat("x", len(q)) })
+	at := verb().FindAllStringSubmatchIndex(masked, -1)
 	var out []string
 	for i, m := range at {
 		end := len(text)
@@ -174,12 +173,12 @@ func clauses(text string) []string {
 }
 
 // quotation is a quoted passage. Single quotes are apostrophes more often than not.
-var quotation = regexp.MustCompile("`[^`]*`|\"[^\"]*\"|“[^”]*”")
+var quotation = pattern("`[^`]*`|\"[^\"]*\"|“[^”]*”")
 
 // unquote returns the quoted passage when s is one, else s.
 func unquote(s string) string {
 	s = strings.TrimSpace(s)
-	if q := quotation.FindString(s); q != "" && q == s {
+	if q := quotation().FindString(s); q != "" && q == s {
 		return strings.Trim(s, "`\"“”")
 	}
 	if len(s) > 1 && s[0] == '\'' && s[len(s)-1] == '\'' {
@@ -189,48 +188,48 @@ func unquote(s string) string {
 }
 
 var (
-	listFiles  = regexp.MustCompile(`(?i)^(?:list|show|display|print|view)\b.*\b(?:files|directory|directories|folders?|dir)\b|^ls\b`)
-	listWhere  = regexp.MustCompile(`(?i)(?:^ls|\b(?:in|of|under|inside|from))\s+(?:the\s+)?(\S+?)(?:\s+(?:directory|folder|dir))?[.!?]*$`)
-	readFile   = regexp.MustCompile(`(?i)^(?:read|show|open|cat|view|display|print|look at|what is in|what's in)\b`)
-	studyFile  = regexp.MustCompile(`(?i)^(?:summari[sz]e|explain|describe|check)\b`)
-	searchFor  = regexp.MustCompile(`(?is)^(?:search|grep|find|look for)\s+(?:(?:the\s+|my\s+|all\s+)?(?:files|code|project|workspace|repo|repository|codebase)\s+)?(?:for\s+)?(?:all\s+|every\s+|any\s+)?(?:the\s+(?:word|text|string)\s+|(?:occurrence|use|usage|reference)s?\s+(?:of|to)\s+)?(.+?)[.!?]*$`)
-	searchIn   = regexp.MustCompile(`(?is)^(.+?)\s+(?:in|under|inside)\s+(?:the\s+|this\s+|my\s+|all\s+)?(\S+?)(?:\s+(?:directory|folder|dir))?$`)
-	writeTo    = regexp.MustCompile(`(?is)^(?:write|save|put)\s+(.+)\s+(?:in)?to\s+(?:the\s+|a\s+)?(?:new\s+)?(?:file\s+)?(?:called\s+|named\s+)?(\S+?)[.!]?$`)
-	writeColon = regexp.MustCompile(`(?is)^(?:write|save)\s+(?:to\s+)?(?:the\s+)?(?:file\s+)?(\S+?):\s+(.+)$`)
-	createFile = regexp.MustCompile(`(?is)^(?:create|make|write)\s+(?:a\s+|an\s+|the\s+)?(?:new\s+)?(?:empty\s+)?(?:file\s+)?(?:called\s+|named\s+)?(\S+?)(?:\s+(?:with|containing|saying)\s+(?:the\s+)?(?:contents?\s+|text\s+)?(.+))?[.!]?$`)
-	runCommand = regexp.MustCompile(`(?is)^(?:run|execute)\s+(?:the\s+command\s+)?(.+)$`)
-	notCommand = regexp.MustCompile(`(?i)^(?:the|a|an|my|your|our|all|it|this|that|these|those|into|out|through|away)\b`)
-	anywhere   = regexp.MustCompile(`(?i)^(?:here|it|this|project|workspace|repo|repository|codebase|code|files|current|directory|folder)$`)
+	listFiles  = pattern(`(?i)^(?:list|show|display|print|view)\b.*\b(?:files|directory|directories|folders?|dir)\b|^ls\b`)
+	listWhere  = pattern(`(?i)(?:^ls|\b(?:in|of|under|inside|from))\s+(?:the\s+)?(\S+?)(?:\s+(?:directory|folder|dir))?[.!?]*$`)
+	readFile   = pattern(`(?i)^(?:read|show|open|cat|view|display|print|look at|what is in|what's in)\b`)
+	studyFile  = pattern(`(?i)^(?:summari[sz]e|explain|describe|check)\b`)
+	searchFor  = pattern(`(?is)^(?:search|grep|find|look for)\s+(?:(?:the\s+|my\s+|all\s+)?(?:files|code|project|workspace|repo|repository|codebase)\s+)?(?:for\s+)?(?:all\s+|every\s+|any\s+)?(?:the\s+(?:word|text|string)\s+|(?:occurrence|use|usage|reference)s?\s+(?:of|to)\s+)?(.+?)[.!?]*$`)
+	searchIn   = pattern(`(?is)^(.+?)\s+(?:in|under|inside)\s+(?:the\s+|this\s+|my\s+|all\s+)?(\S+?)(?:\s+(?:directory|folder|dir))?$`)
+	writeTo    = pattern(`(?is)^(?:write|save|put)\s+(.+)\s+(?:in)?to\s+(?:the\s+|a\s+)?(?:new\s+)?(?:file\s+)?(?:called\s+|named\s+)?(\S+?)[.!]?$`)
+	writeColon = pattern(`(?is)^(?:write|save)\s+(?:to\s+)?(?:the\s+)?(?:file\s+)?(\S+?):\s+(.+)$`)
+	createFile = pattern(`(?is)^(?:create|make|write)\s+(?:a\s+|an\s+|the\s+)?(?:new\s+)?(?:empty\s+)?(?:file\s+)?(?:called\s+|named\s+)?(\S+?)(?:\s+(?:with|containing|saying)\s+(?:the\s+)?(?:contents?\s+|text\s+)?(.+))?[.!]?$`)
+	runCommand = pattern(`(?is)^(?:run|execute)\s+(?:the\s+command\s+)?(.+)$`)
+	notCommand = pattern(`(?i)^(?:the|a|an|my|your|our|all|it|this|that|these|those|into|out|through|away)\b`)
+	anywhere   = pattern(`(?i)^(?:here|it|this|project|workspace|repo|repository|codebase|code|files|current|directory|folder)$`)
 )
 
 // asksOf returns what a clause asks for; a clause that names several files asks for
 // each of them.
 func asksOf(clause string) []ask {
-	if listFiles.MatchString(clause) {
+	if listFiles().MatchString(clause) {
 		v := value{names: pathNames, text: ".", optional: true}
-		if m := listWhere.FindStringSubmatch(clause); m != nil && !anywhere.MatchString(m[1]) {
+		if m := listWhere().FindStringSubmatch(clause); m != nil && !anywhere().MatchString(m[1]) {
 			v.text = unquote(m[1])
 		}
 		return []ask{{tool: "list_files", values: []value{v}}}
 	}
-	if m := searchFor.FindStringSubmatch(clause); m != nil {
+	if m := searchFor().FindStringSubmatch(clause); m != nil {
 		return asksToSearch(m[1])
 	}
 	if k, ok := askToWrite(clause); ok {
 		return []ask{k}
 	}
-	if m := runCommand.FindStringSubmatch(clause); m != nil {
+	if m := runCommand().FindStringSubmatch(clause); m != nil {
 		command := unquote(m[1])
-		if q := quotation.FindString(m[1]); strings.HasPrefix(q, "`") {
+		if q := quotation().FindString(m[1]); strings.HasPrefix(q, "`") {
 			command = unquote(q)
 		}
-		if command == "" || notCommand.MatchString(command) {
+		if command == "" || notCommand().MatchString(command) {
 			return nil
 		}
 		return []ask{{tool: "run_command", values: []value{{names: commandNames, text: command}}}}
 	}
-	study := studyFile.MatchString(clause)
-	if !study && !readFile.MatchString(clause) {
+	study := studyFile().MatchString(clause)
+	if !study && !readFile().MatchString(clause) {
 		return nil
 	}
 	var out []ask
@@ -243,9 +242,9 @@ func asksOf(clause string) []ask {
 func asksToSearch(what string) []ask {
 	k := ask{tool: "search_files"}
 	where := ""
-	if m := searchIn.FindStringSubmatch(what); m != nil && (anywhere.MatchString(m[2]) || isFileName(unquote(m[2]), false)) {
+	if m := searchIn().FindStringSubmatch(what); m != nil && (anywhere().MatchString(m[2]) || isFileName(unquote(m[2]), false)) {
 		what = m[1]
-		if !anywhere.MatchString(m[2]) {
+		if !anywhere().MatchString(m[2]) {
 			where = unquote(m[2])
 		}
 	}
@@ -262,11 +261,11 @@ func asksToSearch(what string) []ask {
 
 func askToWrite(clause string) (ask, bool) {
 	var file, content string
-	if m := writeTo.FindStringSubmatch(clause); m != nil && isFileName(unquote(m[2]), false) {
+	if m := writeTo().FindStringSubmatch(clause); m != nil && isFileName(unquote(m[2]), false) {
 		file, content = m[2], m[1]
-	} else if m := writeColon.FindStringSubmatch(clause); m != nil && isFileName(unquote(m[1]), false) {
+	} else if m := writeColon().FindStringSubmatch(clause); m != nil && isFileName(unquote(m[1]), false) {
 		file, content = m[1], m[2]
-	} else if m := createFile.FindStringSubmatch(clause); m != nil && isFileName(unquote(m[1]), false) {
+	} else if m := createFile().FindStringSubmatch(clause); m != nil && isFileName(unquote(m[1]), false) {
 		file, content = m[1], m[2]
 	} else {
 		return ask{}, false
@@ -290,15 +289,15 @@ func fileNames(clause string, study bool) []string {
 }
 
 var (
-	extension  = regexp.MustCompile(`^[^/]*\pL[^/]*\.[a-z0-9]{1,10}$|/[^/]+\.[a-z0-9]{1,10}$`)
-	wellKnown  = regexp.MustCompile(`^(?:README|LICENSE|LICENCE|CHANGELOG|CONTRIBUTING|AUTHORS|NOTICE|TODO|Makefile|Dockerfile|Procfile|Gemfile|Rakefile)$`)
-	shorthands = regexp.MustCompile(`(?i)^(?:e\.g|i\.e|a\.k\.a|and/or|yes/no|true/false)$`)
+	extension  = pattern(`^[^/]*\pL[^/]*\.[a-z0-9]{1,10}$|/[^/]+\.[a-z0-9]{1,10}$`)
+	wellKnown  = pattern(`^(?:README|LICENSE|LICENCE|CHANGELOG|CONTRIBUTING|AUTHORS|NOTICE|TODO|Makefile|Dockerfile|Procfile|Gemfile|Rakefile)$`)
+	shorthands = pattern(`(?i)^(?:e\.g|i\.e|a\.k\.a|and/or|yes/no|true/false)$`)
 )
 
 // isFileName guesses whether a word names a file. A study of something, such as
 // "explain client/server", needs more of a hint than a slash.
 func isFileName(w string, study bool) bool {
-	if w == "" || strings.Contains(w, "://") || shorthands.MatchString(w) {
+	if w == "" || strings.Contains(w, "://") || shorthands().MatchString(w) {
 		return false
 	}
 	for _, r := range w {
@@ -306,7 +305,7 @@ func isFileName(w string, study bool) bool {
 			return false
 		}
 	}
-	if wellKnown.MatchString(w) || extension.MatchString(w) || strings.HasPrefix(w, ".") && len(w) > 2 {
+	if wellKnown().MatchString(w) || extension().MatchString(w) || strings.HasPrefix(w, ".") && len(w) > 2 {
 		return true
 	}
 	return !study && strings.Contains(strings.Trim(w, "/"), "/")

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -158,7 +157,7 @@ func (c *conversation) read(list []item) *fault {
 }
 
 // header begins every user message (AGN-003 §5.1).
-var header = regexp.MustCompile(`^\[MODE: ([^\]\n]*)\]\s*\[INSTRUCTION\]\n?`)
+var header = pattern(`^\[MODE: ([^\]\n]*)\]\s*\[INSTRUCTION\]\n?`)
 
 // readUser takes in a user message. One without an instruction goes on with the turn
 // that is open, unless it brings something of its own.
@@ -170,7 +169,7 @@ func (c *conversation) readUser(content json.RawMessage) {
 	)
 	images, artifacts := attachments(content)
 	for _, text := range texts(content) {
-		switch m := header.FindStringSubmatch(text); {
+		switch m := header().FindStringSubmatch(text); {
 		case m != nil:
 			headed, c.header, instruction = true, m[1], text[len(m[0]):]
 		case strings.HasPrefix(text, "[INPUT_ARTIFACTS]"):
@@ -241,9 +240,9 @@ func attachments(content json.RawMessage) (images int, files bool) {
 
 // The lines of the mode layer, which comes with every request (decision 27).
 var (
-	modeLine    = regexp.MustCompile(`^- ([a-z0-9_]+) \((.*?)\): (.*)$`)
-	currentLine = regexp.MustCompile(`^Current mode: ([a-z0-9_]+)`)
-	retiredLine = regexp.MustCompile(`^Deprecated\b[^:]*: (.+)$`)
+	modeLine    = pattern(`^- ([a-z0-9_]+) \((.*?)\): (.*)$`)
+	currentLine = pattern(`^Current mode: ([a-z0-9_]+)`)
+	retiredLine = pattern(`^Deprecated\b[^:]*: (.+)$`)
 )
 
 // readModes takes the current mode and the catalogue out of the instructions. The
@@ -256,17 +255,17 @@ func (c *conversation) readModes() {
 	}
 	for line := range strings.Lines(layer) {
 		line = strings.TrimSpace(line)
-		if m := modeLine.FindStringSubmatch(line); m != nil {
+		if m := modeLine().FindStringSubmatch(line); m != nil {
 			c.modes = append(c.modes, mode{key: m[1], name: m[2], whenToUse: m[3]})
 			continue
 		}
 		if len(c.modes) > 0 { // the line after the list is the last to look at
-			if m := retiredLine.FindStringSubmatch(line); m != nil {
+			if m := retiredLine().FindStringSubmatch(line); m != nil {
 				c.retire(strings.Split(m[1], ", "))
 			}
 			return
 		}
-		if m := currentLine.FindStringSubmatch(line); m != nil && c.mode == "" {
+		if m := currentLine().FindStringSubmatch(line); m != nil && c.mode == "" {
 			c.mode = m[1]
 		}
 	}

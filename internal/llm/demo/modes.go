@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -19,7 +18,7 @@ const (
 // options is the question of TUL-007 §4.1; offered finds the mode in it again.
 const options = "Would you like to:\n1) Stay in the current mode,\n2) Switch this session to **%[1]s**, or\n3) Switch to **%[1]s** and start a new session for this work?"
 
-var offered = regexp.MustCompile(`2\) Switch this session to \*\*([a-z0-9_]+)\*\*, or`)
+var offered = pattern(`2\) Switch this session to \*\*([a-z0-9_]+)\*\*, or`)
 
 // propose asks for the user's consent. It never calls the tool (TUL-007 §4.3).
 func propose(because string, m mode) answer {
@@ -28,7 +27,7 @@ func propose(because string, m mode) answer {
 
 // choose acts on the user's answer to a proposal (TUL-007 §4.2).
 func choose(c conversation) (answer, bool) {
-	m := offered.FindStringSubmatch(c.before)
+	m := offered().FindStringSubmatch(c.before)
 	if m == nil {
 		return answer{}, false
 	}
@@ -79,11 +78,11 @@ const (
 const lead = `^(?:(?:yes|yep|yeah|ok|okay|sure|please|great|fine|good|all ?right|let's|just|then|i want to|i'd like to|i would like to|i choose to|go ahead and)\W+)*`
 
 var (
-	byNumber   = regexp.MustCompile(`^\W*([123])\W*(?:please\W*)?$|^\(?([123])[).:,]\s|\b(?:option|choice|number|take|choose|pick|go with)\s+(?:number\s+)?([123])\b`)
-	noBranch   = regexp.MustCompile(`^(?:don't|do not|no|not|without)\b[^,.;]*\bnew session[,.;]\s*|[,.;]?\s*(?:but\s+)?(?:not|no|without|don't|do not)\b[^,.;]*\bnew session.*$`)
-	newSession = regexp.MustCompile(lead + `(?:no\W+)?(?:(?:switch|start|open|create|do it)\b.*\bnew session\b|(?:in |with )?(?:a )?new session\b|(?:switch and )?branch\b)`)
-	staying    = regexp.MustCompile(lead + `(?:remain|keep|never ?mind)\b|\bstay\b|^(?:no|nope|nah)\b|(?:n't|not|never) (?:switch|change)`)
-	switching  = regexp.MustCompile(lead + `switch\b|^(?:yes|yep|yeah|ok|okay|sure|go ahead|do it|please do)\b`)
+	byNumber   = pattern(`^\W*([123])\W*(?:please\W*)?$|^\(?([123])[).:,]\s|\b(?:option|choice|number|take|choose|pick|go with)\s+(?:number\s+)?([123])\b`)
+	noBranch   = pattern(`^(?:don't|do not|no|not|without)\b[^,.;]*\bnew session[,.;]\s*|[,.;]?\s*(?:but\s+)?(?:not|no|without|don't|do not)\b[^,.;]*\bnew session.*$`)
+	newSession = pattern(lead + `(?:no\W+)?(?:(?:switch|start|open|create|do it)\b.*\bnew session\b|(?:in |with )?(?:a )?new session\b|(?:switch and )?branch\b)`)
+	staying    = pattern(lead + `(?:remain|keep|never ?mind)\b|\bstay\b|^(?:no|nope|nah)\b|(?:n't|not|never) (?:switch|change)`)
+	switching  = pattern(lead + `switch\b|^(?:yes|yep|yeah|ok|okay|sure|go ahead|do it|please do)\b`)
 )
 
 // choice reads the user's answer to the three options. What is long or asks back is
@@ -94,40 +93,40 @@ func choice(instruction string) int {
 	if strings.HasSuffix(s, "?") || len(strings.Fields(s)) > long {
 		return undecided
 	}
-	if m := byNumber.FindStringSubmatch(s); m != nil {
+	if m := byNumber().FindStringSubmatch(s); m != nil {
 		return int((m[1] + m[2] + m[3])[0] - '0')
 	}
-	s = noBranch.ReplaceAllString(s, "")
+	s = noBranch().ReplaceAllString(s, "")
 	switch {
-	case newSession.MatchString(s):
+	case newSession().MatchString(s):
 		return switchAndBranch
-	case staying.MatchString(s):
+	case staying().MatchString(s):
 		return stay
-	case switching.MatchString(s):
+	case switching().MatchString(s):
 		return switchHere
 	}
 	return undecided
 }
 
 var (
-	allModes  = regexp.MustCompile(`(?i)\b(which|what|list|show|available|all|tell me about|are there|explain)\b.*\bmodes\b|^modes\b`)
-	myMode    = regexp.MustCompile(`(?i)\bcurrent mode\b|\b(which|what|what's the) mode\W+(am i|are we|is this|is it|is the session|is active|is on|now)\b|^(which|what|what's the) mode\W*$`)
-	whichMode = regexp.MustCompile(`(?i)\b(which|what) mode\b`)
-	examples  = regexp.MustCompile(`(?i)\bexamples?\b`)
+	allModes  = pattern(`(?i)\b(which|what|list|show|available|all|tell me about|are there|explain)\b.*\bmodes\b|^modes\b`)
+	myMode    = pattern(`(?i)\bcurrent mode\b|\b(which|what|what's the) mode\W+(am i|are we|is this|is it|is the session|is active|is on|now)\b|^(which|what|what's the) mode\W*$`)
+	whichMode = pattern(`(?i)\b(which|what) mode\b`)
+	examples  = pattern(`(?i)\bexamples?\b`)
 )
 
 // tellModes answers questions about the catalogue, with the tool when it is there.
 func tellModes(c conversation) (answer, bool) {
 	switch {
-	case myMode.MatchString(c.instruction):
+	case myMode().MatchString(c.instruction):
 		m := c.modeNamed(c.mode)
 		text := fmt.Sprintf("This session is in %s mode.", label(m))
 		if m.whenToUse != "" {
 			text += " " + m.whenToUse
 		}
 		return answer{text: text}, true
-	case allModes.MatchString(c.instruction):
-	case whichMode.MatchString(c.instruction):
+	case allModes().MatchString(c.instruction):
+	case whichMode().MatchString(c.instruction):
 		if a, ok := suggestMode(c); ok {
 			return a, true
 		}
@@ -138,7 +137,7 @@ func tellModes(c conversation) (answer, bool) {
 		return answer{text: c.catalogue()}, true
 	}
 	arguments := "{}"
-	if examples.MatchString(c.instruction) {
+	if examples().MatchString(c.instruction) {
 		arguments = `{"includeExamples":true}`
 	}
 	return answer{calls: []call{{name: listModes, arguments: arguments}}}, true
@@ -166,13 +165,13 @@ func (c conversation) here(key string) string {
 	return ""
 }
 
-var aMode = regexp.MustCompile(`(?i)\bmode\b`)
+var aMode = pattern(`(?i)\bmode\b`)
 
-var switchTo = regexp.MustCompile(`(?i)\b(?:switch|change|go|move)\b(?: me| us| back| over| this session| the session| the mode| mode)* (?:in)?to (?:the )?(.+?)(?:,? (?:and|please|now|for)\b.*)?[.!]*$`)
+var switchTo = pattern(`(?i)\b(?:switch|change|go|move)\b(?: me| us| back| over| this session| the session| the mode| mode)* (?:in)?to (?:the )?(.+?)(?:,? (?:and|please|now|for)\b.*)?[.!]*$`)
 
 // wanted returns the mode of the catalogue that the user asks to switch to.
 func (c conversation) wanted() (mode, bool) {
-	m := switchTo.FindStringSubmatch(strings.TrimSpace(c.instruction))
+	m := switchTo().FindStringSubmatch(strings.TrimSpace(c.instruction))
 	if m == nil {
 		return mode{}, false
 	}
@@ -195,7 +194,7 @@ func (c conversation) wanted() (mode, bool) {
 func requestSwitch(c conversation) (answer, bool) {
 	m, ok := c.wanted()
 	if !ok {
-		asks := switchTo.MatchString(c.instruction) && aMode.MatchString(c.instruction)
+		asks := switchTo().MatchString(c.instruction) && aMode().MatchString(c.instruction)
 		if asks && len(c.modes) > 0 {
 			return answer{text: "I do not know which mode you mean. " + c.catalogue()}, true
 		}

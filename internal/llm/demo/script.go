@@ -2,7 +2,6 @@ package demo
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -34,9 +33,9 @@ func reply(c conversation) answer {
 }
 
 var (
-	greeting  = regexp.MustCompile(`(?i)^(hi|hello|hey|hallo|moin|greetings|good (morning|afternoon|evening))\b`)
-	thanks    = regexp.MustCompile(`(?i)^(thanks|thank you|thx|cheers|bye|goodbye|see you)\b`)
-	whoAreYou = regexp.MustCompile(`(?i)^(help|\?|who are you|what are you|what is this|what can (you|i) do|how does (this|it) work)\b`)
+	greeting  = pattern(`(?i)^(hi|hello|hey|hallo|moin|greetings|good (morning|afternoon|evening))\b`)
+	thanks    = pattern(`(?i)^(thanks|thank you|thx|cheers|bye|goodbye|see you)\b`)
+	whoAreYou = pattern(`(?i)^(help|\?|who are you|what are you|what is this|what can (you|i) do|how does (this|it) work)\b`)
 )
 
 // smallTalk answers what needs no work.
@@ -44,11 +43,11 @@ func smallTalk(c conversation) (answer, bool) {
 	const short = 5 // words; beyond, there is a question in it
 	in := c.instruction
 	switch few := len(strings.Fields(in)) <= short; {
-	case few && greeting.MatchString(in):
+	case few && greeting().MatchString(in):
 		return answer{text: fmt.Sprintf("Hello! I am the offline demo model of Aptix, and this session is in **%s** mode.\n\n%s", c.mode, c.suggestions())}, true
-	case few && thanks.MatchString(in):
+	case few && thanks().MatchString(in):
 		return answer{text: "You are welcome. The session stays where it is; come back with its id whenever you like."}, true
-	case whoAreYou.MatchString(in):
+	case whoAreYou().MatchString(in):
 		return answer{text: c.introduce(false)}, true
 	}
 	return answer{}, false
