@@ -142,7 +142,7 @@ func TestModel_SummarisesResults(t *testing.T) {
 		want              []string
 		not               string
 	}{
-		{"file", "read a.go", `{"content":"package a\n\tfunc F() {}\n"}`, []string{"`read_file` (a.go) returned 2 lines:", "    package a", "    \tfunc F() {}", "your client did it"}, "first"},
+		{"file", "read a.go", `{"content":"package a\n\tfunc F() {}\n"}`, []string{"`read_file` (a.go) returned 2 lines:", "    package a", "    \tfunc F() {}", "this is what came back"}, "first"},
 		{"long file", "read a.go", string(quoted), []string{"40 lines, here are the first 12:"}, ""},
 		{"plain text", "read a.go", "one\ntwo\n", []string{"2 lines"}, ""},
 		{"JSON text", "read a.go", `"one"`, []string{"one line:", "    one"}, ""},

@@ -24,7 +24,7 @@ func (c conversation) report() string {
 		}
 	}
 	if client {
-		out = append(out, "I only asked for that; your client did it and handed me the result.")
+		out = append(out, "I only asked for that: the call ran outside of me, and this is what came back.")
 	}
 	return strings.Join(out, "\n\n")
 }
