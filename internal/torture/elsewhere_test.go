@@ -23,7 +23,10 @@ func TestFleet_FollowedElsewhere(t *testing.T) {
 		}
 	}()
 	reader := &worker{site: other, client: &http.Client{}, session: "s1"}
-	res := reader.follow(ctx, t, "t1")
+	res, err := reader.follow(ctx, "t1")
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer func() { _ = res.Body.Close() }()
 
 	kinds, next, resumed, killed := map[int64]string{}, int64(1), int64(0), false
@@ -50,20 +53,16 @@ func TestFleet_FollowedElsewhere(t *testing.T) {
 	t.Errorf("the stream ended before the turn: %v; the node says:\n%s", kinds, other.stderr.tail())
 }
 
-// follow reads the events of a turn as soon as there are any.
-func (w *worker) follow(ctx context.Context, t *testing.T, turn string) *http.Response {
-	t.Helper()
+// follow opens the events of a turn as soon as there are any.
+func (w *worker) follow(ctx context.Context, turn string) (*http.Response, error) {
 	for {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.site.url("/v1/sessions/"+w.session+"/turns/"+turn+"/events"), nil)
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		res, err := w.client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if res.StatusCode == http.StatusOK {
-			return res
+		if err != nil || res.StatusCode == http.StatusOK {
+			return res, err
 		}
 		_ = res.Body.Close() // it is not there yet
 		time.Sleep(10 * time.Millisecond)

@@ -271,10 +271,64 @@ func TestFleet_WithoutNATS(t *testing.T) {
 	f.employ(f)
 	time.Sleep(time.Second)
 	f.nats.Stop()
-	time.Sleep(*outage)
+	late := f.lateness(time.Now().Add(*outage))
 	f.nats.Again(t)
 	time.Sleep(time.Second)
 	f.settle(fmt.Sprintf("NATS stopped for %s", *outage))
+	if len(late) == 0 {
+		return
+	}
+	slices.Sort(late)
+	median, most := late[len(late)/2], late[len(late)-1]
+	t.Logf("the end of a turn reached its readers on another node %s after its sender (median of %d), %s at most; nodes look every %s",
+		median.Round(time.Millisecond), len(late), most.Round(time.Millisecond), poll)
+	if most > 5*time.Second {
+		t.Error("that is later than 5 s")
+	}
+}
+
+// lateness runs turns on one node, follows them on the next one, and returns how long after
+// the sender each reader has heard of the end.
+func (f *fleet) lateness(until time.Time) []time.Duration {
+	f.t.Helper()
+	var late []time.Duration
+	for n := 0; n == 0 || time.Now().Before(until); n++ {
+		session := fmt.Sprintf("followed%d", n)
+		owner, other := f.members[n%len(f.members)], f.members[(n+1)%len(f.members)]
+		var answered, heard time.Time
+		var both sync.WaitGroup
+		both.Go(func() {
+			w := &worker{site: owner, client: f.client, session: session}
+			status, text, err := w.call(f.t.Context(), http.MethodPost, "/v1/agent/execute", map[string]any{"sessionId": session, "turnId": "t1", "instruction": "plan=long"})
+			if err != nil || status != http.StatusOK {
+				f.t.Errorf("%d %s (%v)", status, text, err)
+			}
+			answered = time.Now()
+		})
+		both.Go(func() {
+			w := &worker{site: other, client: f.client, session: session}
+			res, err := w.follow(f.t.Context(), "t1")
+			if err != nil {
+				f.t.Error(err)
+				return
+			}
+			defer func() { _ = res.Body.Close() }()
+			for _, e := range parse(res.Body) {
+				if e.kind == "turn.completed" {
+					heard = time.Now()
+				}
+			}
+			if heard.IsZero() {
+				f.t.Errorf("the stream of %s ended without its turn", session)
+			}
+		})
+		both.Wait()
+		if f.t.Failed() {
+			break
+		}
+		late = append(late, heard.Sub(answered))
+	}
+	return late
 }
 
 // One node after the other is taken out of the rotation, stopped and started again.
