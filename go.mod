@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/anishathalye/porcupine v1.3.1
+	github.com/coder/acp-go-sdk v0.13.0
 	github.com/danielgtaylor/huma/v2 v2.39.0
 	github.com/failsafe-go/failsafe-go v0.9.8
 	github.com/go-git/go-git/v5 v5.19.3

@@ -278,6 +278,31 @@ func (c *Client) Turn(ctx context.Context, sessionID, turnID string) (*Turn, err
 	return orNil(&out, err)
 }
 
+// maxTurnPages bounds how many pages of turns ActiveTurn reads.
+const maxTurnPages = 1000
+
+// ActiveTurn returns the last turn of a session that is not over, nil when there is none.
+func (c *Client) ActiveTurn(ctx context.Context, sessionID string) (*Turn, error) {
+	page := Page{Limit: 200}
+	var found *Turn
+	for range maxTurnPages {
+		l, err := c.Turns(ctx, sessionID, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range l.Data {
+			if !t.State.Terminal() {
+				found = &t
+			}
+		}
+		if !l.HasMore {
+			break
+		}
+		page.Cursor = l.NextCursor
+	}
+	return found, nil
+}
+
 // Requests returns every model call of a turn, in order.
 func (c *Client) Requests(ctx context.Context, sessionID, turnID string) ([]ModelCall, error) {
 	return all[ModelCall](ctx, c, at("v1", "sessions", sessionID, "turns", turnID, "requests"))

@@ -26,12 +26,29 @@ type process struct {
 // start runs serve over a data folder, with a provider.
 func start(t *testing.T, data, provider string) *process {
 	t.Helper()
-	cfg, err := config.Load(config.Options{
-		Flags: map[string]string{"listen": "127.0.0.1:0", "data": data, "provider": "openai"},
-		LookupEnv: func(name string) (string, bool) {
-			return map[string]string{"OPENAI_BASE_URL": provider + "/v1"}[name], true
-		},
+	return startWith(t, map[string]string{"data": data, "provider": "openai"}, map[string]string{"OPENAI_BASE_URL": provider + "/v1"})
+}
+
+// startDemo runs serve over a new data folder, with the demo model and an environment.
+func startDemo(t *testing.T, env map[string]string) *process {
+	t.Helper()
+	p := startWith(t, map[string]string{"data": filepath.Join(t.TempDir(), "data"), "provider": "demo"}, env)
+	t.Cleanup(func() {
+		p.signals <- os.Interrupt
+		if err := <-p.ended; err != nil {
+			t.Errorf("the server ended with %v", err)
+		}
 	})
+	return p
+}
+
+func startWith(t *testing.T, flags, env map[string]string) *process {
+	t.Helper()
+	flags["listen"] = "127.0.0.1:0"
+	cfg, err := config.Load(config.Options{Flags: flags, LookupEnv: func(name string) (string, bool) {
+		value, ok := env[name]
+		return value, ok
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

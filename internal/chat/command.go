@@ -132,6 +132,9 @@ func firstSentence(s string) string {
 	return s
 }
 
+// maxPages bounds how many pages of the history are read.
+const maxPages = 1000
+
 func (c *chat) historyCommand(ctx context.Context, _ string) error {
 	page := client.Page{Limit: 200}
 	n := 0

@@ -24,7 +24,7 @@ func (c *chat) resume(ctx context.Context) error {
 
 // unfinished goes on with the turn of the session that is not over, if there is one.
 func (c *chat) unfinished(ctx context.Context) error {
-	t, err := c.active(ctx)
+	t, err := c.Client.ActiveTurn(ctx, c.session)
 	if err != nil {
 		c.out.fail(err)
 		return nil
@@ -63,29 +63,4 @@ func (c *chat) unfinished(ctx context.Context) error {
 		return nil
 	}
 	return c.goOn(ctx, t.TurnID, waits)
-}
-
-// maxPages bounds how many pages of turns are read to find the last one.
-const maxPages = 1000
-
-// active returns the turn of the session that is not over, nil when there is none.
-func (c *chat) active(ctx context.Context) (*client.Turn, error) {
-	page := client.Page{Limit: 200}
-	var found *client.Turn
-	for range maxPages {
-		l, err := c.Client.Turns(ctx, c.session, page)
-		if err != nil {
-			return nil, err
-		}
-		for _, t := range l.Data {
-			if !t.State.Terminal() {
-				found = &t
-			}
-		}
-		if !l.HasMore {
-			break
-		}
-		page.Cursor = l.NextCursor
-	}
-	return found, nil
 }

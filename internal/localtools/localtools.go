@@ -88,8 +88,18 @@ type Action struct {
 	// must be made visible before it is shown.
 	Ask           bool
 	Title, Detail string
+	// Change is what the call would do to a file, nil when it writes none.
+	Change *Change
 
 	run func(context.Context) (any, error)
+}
+
+// Change is a file before and after a call.
+type Change struct {
+	Path string // within the directory
+	// Old is nil when there is no such file, or none whose text can be shown.
+	Old *string
+	New string
 }
 
 // Run executes the call and returns its result as JSON. The text of an error is meant

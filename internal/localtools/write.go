@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"unicode/utf8"
 )
 
 type writeArgs struct {
@@ -54,6 +55,7 @@ func (t *Tools) writeFile() localTool {
 			}
 			return Action{
 				Ask: true, Title: t.writeTitle(a, old), Detail: a.Path,
+				Change: &Change{Path: a.Path, Old: t.text(a.Path, old), New: *a.Content},
 				run: func(context.Context) (any, error) {
 					created, err := t.write(a.Path, *a.Content)
 					if err != nil {
@@ -109,6 +111,19 @@ func (t *Tools) target(name string) (fs.FileInfo, error) {
 		return nil, errors.New("it is not a regular file")
 	}
 	return info, nil
+}
+
+// text returns what is in a file, nil when there is none, or too much, or no text.
+func (t *Tools) text(name string, info fs.FileInfo) *string {
+	if info == nil || info.Size() > int64(t.limits.WriteBytes) {
+		return nil
+	}
+	content, err := t.root.ReadFile(name)
+	if err != nil || binary(content) || !utf8.Valid(content) {
+		return nil
+	}
+	text := string(content)
+	return &text
 }
 
 // write replaces a file as a whole: readers see the old content or the new, and a
