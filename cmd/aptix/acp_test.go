@@ -283,4 +283,3 @@ func eventually(t *testing.T, is func() bool) {
 	}
 	t.Error("it did not come to that within 10 s")
 }
-

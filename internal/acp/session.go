@@ -92,7 +92,9 @@ func (s *session) update(ctx context.Context, u acp.SessionUpdate) {
 }
 
 // say shows a text as the agent's.
-func (s *session) say(ctx context.Context, text string) { s.update(ctx, acp.UpdateAgentMessageText(text)) }
+func (s *session) say(ctx context.Context, text string) {
+	s.update(ctx, acp.UpdateAgentMessageText(text))
+}
 
 // cancelTime bounds the request that ends a turn.
 const cancelTime = 5 * time.Second
