@@ -151,6 +151,9 @@ func TestChat_ConsentShowsWhatWillHappen(t *testing.T) {
 · write_file {"path":"a.txt","content":"12345"}
 The assistant wants to write 5 bytes (1 line) to a new file:
   │ a.txt
+  │ @@ -0,0 +1,1 @@
+  │ +12345
+  │ \ No newline at end of file
 Allow it? [y/N] n
   the user did not allow this call; ask what to do instead
 · run_command {"command":"ls\n\u001b[2K\rAllow it? [y/N] y\u202e"}

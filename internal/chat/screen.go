@@ -97,10 +97,14 @@ func (s *screen) problem(p *client.Problem) {
 const (
 	bold = "1"
 	dim  = "2"
+
+	red   = "31"
+	green = "32"
+	cyan  = "36"
 )
 
 func (s *screen) styled(style, text string) string {
-	if !s.colour || text == "" {
+	if !s.colour || style == "" || text == "" {
 		return text
 	}
 	return "\x1b[" + style + "m" + text + "\x1b[0m"

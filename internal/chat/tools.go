@@ -57,6 +57,9 @@ func (c *chat) runTool(ctx context.Context, call client.ToolCall) (result string
 func (c *chat) consent(ctx context.Context, action localtools.Action) error {
 	c.out.line("The assistant wants to %s:", terminal.Visible(action.Title))
 	c.out.quote(action.Detail)
+	if action.Change != nil {
+		c.out.change(*action.Change)
+	}
 	ok, err := c.ask(ctx, "Allow it?", false)
 	switch {
 	case errors.Is(err, io.EOF): // nobody is there to agree
