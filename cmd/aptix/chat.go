@@ -12,6 +12,15 @@ import (
 	"github.com/aptixhq/aptix/internal/localtools"
 )
 
+// keyboard returns the terminal at which lines can be edited, nil when there is none or
+// the output goes elsewhere.
+func keyboard(cmd *cobra.Command) *os.File {
+	if in, ok := cmd.InOrStdin().(*os.File); ok && isTerminal(in) && isTerminal(cmd.OutOrStdout()) && os.Getenv("TERM") != "dumb" {
+		return in
+	}
+	return nil
+}
+
 func newChat() *cobra.Command {
 	var (
 		r                  remote
@@ -54,7 +63,7 @@ stays on the server: --session takes it up again.`,
 			Client: c, Tools: tools, In: cmd.InOrStdin(), Out: cmd.OutOrStdout(),
 			Terminal:   isTerminal(cmd.InOrStdin()),
 			Colour:     isTerminal(cmd.OutOrStdout()) && os.Getenv("NO_COLOR") == "",
-			Interrupts: interrupts, Session: session, Mode: mode,
+			Interrupts: interrupts, Session: session, Mode: mode, Keyboard: keyboard(cmd),
 		})
 		if errors.Is(err, chat.ErrInterrupted) {
 			return errInterrupted

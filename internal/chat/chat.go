@@ -36,6 +36,9 @@ type Config struct {
 	// Terminal tells that a person types at In. Otherwise each line is repeated after
 	// the prompt, so that the output reads as a conversation.
 	Terminal bool
+	// Keyboard is the terminal at which that person can edit lines, when Out shows on it
+	// too; nil takes lines from In as they come.
+	Keyboard *os.File
 	// Colour tells that Out understands colours.
 	Colour bool
 	// Interrupts delivers each Ctrl-C; nil means that there are none.
@@ -49,7 +52,7 @@ type Config struct {
 // chat is a conversation in progress.
 type chat struct {
 	Config
-	in  *input
+	in  input
 	out *screen
 
 	session  string
@@ -61,7 +64,12 @@ type chat struct {
 // Run holds a conversation until the user leaves it: with nil after /quit or the end of
 // the input, with ErrInterrupted after Ctrl-C.
 func Run(ctx context.Context, cfg Config) error {
-	c := &chat{Config: cfg, in: readLines(cfg.In), out: newScreen(cfg.Out, cfg.Colour)}
+	c := &chat{Config: cfg, out: newScreen(cfg.Out, cfg.Colour)}
+	if cfg.Keyboard != nil {
+		c.in = newEditor(console{in: cfg.Keyboard, out: cfg.Out}, complete)
+	} else {
+		c.in = readLines(cfg.In, cfg.Terminal)
+	}
 	defer c.in.close()
 	if err := c.open(ctx); err != nil {
 		return err
@@ -149,19 +157,23 @@ func (c *chat) prompt(ctx context.Context) (string, error) {
 
 // read shows a prompt and returns the next line, io.EOF or ErrInterrupted.
 func (c *chat) read(ctx context.Context, prompt string) (string, error) {
-	c.out.prompt(prompt)
+	if c.Keyboard != nil {
+		c.out.newline() // the editor shows the prompt, and all that is typed
+	} else {
+		c.out.prompt(prompt)
+	}
 	select {
-	case line, ok := <-c.in.lines:
-		if !ok {
+	case l := <-c.in.next(c.out.styled(bold, prompt)):
+		switch {
+		case c.Keyboard != nil:
+		case l.err != nil:
 			c.out.newline()
-			return "", c.in.end()
-		}
-		if c.Terminal {
+		case c.Terminal:
 			c.out.entered()
-		} else {
-			c.out.echo(line)
+		default:
+			c.out.echo(l.text)
 		}
-		return line, nil
+		return l.text, l.err
 	case <-c.Interrupts:
 		c.out.newline()
 		return "", ErrInterrupted
@@ -193,12 +205,11 @@ func (c *chat) ask(ctx context.Context, question string, usual bool) (bool, erro
 
 // answer reads what the user answers to a question, in small letters.
 func (c *chat) answer(ctx context.Context, question string) (string, error) {
-	if c.Terminal {
-		// What was typed before the question was asked is no answer to it.
-		if n := c.in.discard(); n > 0 {
-			c.out.note("(%d lines typed before the question are left out)", n)
-		}
+	// What a person typed before the question was asked is no answer to it.
+	if n := c.in.question(true); n > 0 {
+		c.out.note("(%d lines typed before the question are left out)", n)
 	}
+	defer c.in.question(false)
 	answer, err := c.read(ctx, question)
 	return strings.ToLower(strings.TrimSpace(answer)), err
 }

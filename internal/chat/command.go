@@ -51,11 +51,29 @@ func (c *chat) command(ctx context.Context, line string) error {
 	return nil
 }
 
+// complete finishes the name of a slash command, as far as it is the only one.
+func complete(line string) (string, bool) {
+	found := ""
+	for _, cmd := range commands() {
+		if !strings.HasPrefix(cmd.name, line) {
+			continue
+		}
+		if found != "" {
+			return "", false
+		}
+		found = cmd.name
+		if cmd.argument != "" {
+			found += " "
+		}
+	}
+	return found, found != "" && line != ""
+}
+
 func (c *chat) helpCommand(context.Context, string) error {
 	for _, cmd := range commands() {
 		c.out.line("  %-16s %s", strings.TrimSpace(cmd.name+" "+cmd.argument), cmd.help)
 	}
-	c.out.line("A line that ends in \\ goes on in the next one.")
+	c.out.line("A line that ends in \\ goes on in the next one; lines that are pasted together are one message.")
 	return nil
 }
 

@@ -106,9 +106,14 @@ func (c *chat) show(ctx context.Context, turn string, events follow) (waits owed
 
 	v := view{chat: c}
 	interrupts := 0
+	wheel := c.wheel()
+	defer wheel.stop()
 	for {
 		select {
+		case <-wheel.ticks:
+			wheel.turn()
 		case r, ok := <-received:
+			wheel.hide()
 			switch {
 			case !ok:
 				return v.waits, nil
@@ -117,6 +122,7 @@ func (c *chat) show(ctx context.Context, turn string, events follow) (waits owed
 			}
 			v.event(r.event)
 		case <-c.Interrupts:
+			wheel.hide()
 			if interrupts++; interrupts > 1 {
 				c.out.note("No longer following the turn; it may go on without this terminal.")
 				return owed{}, nil

@@ -1,0 +1,8 @@
+//go:build darwin || freebsd || netbsd || openbsd || dragonfly
+
+package chat
+
+import "golang.org/x/sys/unix"
+
+// flushInput drops what was typed at a terminal and not yet read.
+func flushInput(fd int) { _ = unix.IoctlSetPointerInt(fd, unix.TIOCFLUSH, unix.TCIFLUSH) }
