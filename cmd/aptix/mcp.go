@@ -53,7 +53,7 @@ func newMCPList() *cobra.Command {
 		t := newTable(cmd.OutOrStdout())
 		t.row("SERVER", "APPROVED", "RUNS")
 		for _, c := range cfg.MCPServers() {
-			t.row(c.Name, fmt.Sprintf("%d tools", len(lock[c.Name])), c.Where())
+			t.row(c.Name, counted(len(lock[c.Name]), "tool"), c.Where())
 		}
 		return t.flush()
 	}
@@ -148,13 +148,13 @@ func (a *approval) server(ctx context.Context, c mcp.ServerConfig) error {
 	}
 	changes := mcp.Compare(a.lock[c.Name], found.Tools)
 	if len(changes) == 0 {
-		say(a.out, "  %d tools, all as they were approved", len(found.Tools))
+		say(a.out, "  %s, all as they were approved", counted(len(found.Tools), "tool"))
 		return nil
 	}
 	for _, change := range changes {
 		a.show(change)
 	}
-	if !a.agreed(fmt.Sprintf("Approve %d changes of %s?", len(changes), c.Name)) {
+	if !a.agreed(fmt.Sprintf("Approve %s of %s?", counted(len(changes), "change"), c.Name)) {
 		a.refused = true
 		say(a.out, "  not approved")
 		return nil
@@ -163,7 +163,7 @@ func (a *approval) server(ctx context.Context, c mcp.ServerConfig) error {
 	if err := a.lock.Write(a.file); err != nil {
 		return err
 	}
-	say(a.out, "  approved: %d tools, in %s", len(found.Tools), a.file)
+	say(a.out, "  approved: %s, in %s", counted(len(found.Tools), "tool"), a.file)
 	return nil
 }
 

@@ -73,3 +73,11 @@ func oneLine(s string) string {
 
 // when renders a time for people.
 func when(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
+
+// counted says how many of a thing there are.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
