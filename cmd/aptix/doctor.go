@@ -20,6 +20,7 @@ import (
 	"github.com/aptixhq/aptix/client"
 	"github.com/aptixhq/aptix/internal/config"
 	"github.com/aptixhq/aptix/internal/mcp"
+	"github.com/aptixhq/aptix/internal/outbound"
 	"github.com/aptixhq/aptix/internal/server"
 	"github.com/aptixhq/aptix/internal/store/postgres"
 	"github.com/aptixhq/aptix/internal/store/sqlite"
@@ -219,8 +220,8 @@ func checkProvider(ctx context.Context, cfg config.Config) (string, error) {
 	if cfg.OpenAI.Project != "" {
 		req.Header.Set("OpenAI-Project", cfg.OpenAI.Project)
 	}
-	// A redirect would carry the key to a place that nobody configured.
-	web := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	web := outbound.NewClient(outbound.Policy{Configured: []string{cfg.OpenAI.BaseURL}})
+	defer web.CloseIdleConnections()
 	res, err := web.Do(req)
 	if err != nil {
 		return "", fmt.Errorf("%s does not answer: %w", cfg.OpenAI.BaseURL, err)

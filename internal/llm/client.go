@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"context"
 	"iter"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/aptixhq/aptix/internal/outbound"
 )
 
 // Config says where the model is and how far to trust it. Zero fields mean the
@@ -20,8 +21,8 @@ type Config struct {
 	APIKey       string
 	Organization string
 	Project      string
-	// Transport carries the requests, by default one with pooled connections. A
-	// model within the process stands here too.
+	// Transport carries the requests, by default one that goes to BaseURL and nowhere
+	// else. A model within the process stands here too.
 	Transport http.RoundTripper
 	// IdleTimeout is how long the provider may be silent: until a stream begins,
 	// and between two reads. 60 seconds.
@@ -72,34 +73,10 @@ func New(cfg Config) *Client {
 	}
 	transport := cfg.Transport
 	if transport == nil {
-		transport = pooled()
+		transport = outbound.NewTransport(outbound.Policy{Configured: []string{base}})
 	}
-	c.http = &http.Client{
-		Transport: transport,
-		// A redirect would carry the prompt to a place that nobody configured.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	c.http = &http.Client{Transport: transport, CheckRedirect: outbound.Stay}
 	return c
-}
-
-// pooled keeps connections open for the next call: all turns call the same host.
-func pooled() *http.Transport {
-	return &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
-		ForceAttemptHTTP2:     true,
-		MaxIdleConns:          128,
-		MaxIdleConnsPerHost:   128,
-		IdleConnTimeout:       90 * time.Second,
-		TLSHandshakeTimeout:   10 * time.Second,
-		ExpectContinueTimeout: time.Second,
-		// A compressed stream arrives in lumps, and its size says nothing.
-		DisableCompression: true,
-		// Every running turn holds a connection, and what is large passes by these
-		// buffers anyway.
-		WriteBufferSize: 1 << 10,
-		ReadBufferSize:  1 << 10,
-	}
 }
 
 // Close closes the connections that no call uses.

@@ -11,14 +11,14 @@ import (
 	"sync/atomic"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/aptixhq/aptix/internal/outbound"
 )
 
 const (
 	// streamMessages is how many messages of the largest size a stream may have: the SDK
 	// bounds each of them, and not their number.
 	streamMessages = 2
-	// maxHeaders bounds the headers of an answer.
-	maxHeaders = 64 << 10
 	// streamRetries is how often the SDK takes up a stream that broke off.
 	streamRetries = 2
 )
@@ -30,9 +30,7 @@ var (
 
 // remoteTransport returns the way to a remote server, and what lets go of it.
 func remoteTransport(c ServerConfig) (sdk.Transport, func()) {
-	base := http.DefaultTransport.(*http.Transport).Clone()
-	base.MaxResponseHeaderBytes = maxHeaders
-	base.DisableCompression = true
+	base := outbound.NewTransport(outbound.Policy{Configured: []string{c.URL}})
 	return &sdk.StreamableClientTransport{
 		Endpoint: c.URL,
 		HTTPClient: &http.Client{

@@ -17,6 +17,8 @@ import (
 
 	"github.com/failsafe-go/failsafe-go"
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
+
+	"github.com/aptixhq/aptix/internal/outbound"
 )
 
 // APIConfig says where an embeddings API is. BaseURL and Model are required; zero fields
@@ -36,7 +38,7 @@ type APIConfig struct {
 	// Backoff is the pause before the second attempt, which doubles; 500 ms. MaxWait is
 	// the longest one; 30 s.
 	Backoff, MaxWait time.Duration
-	// Transport carries the requests; http.DefaultTransport.
+	// Transport carries the requests, by default to BaseURL and nowhere else.
 	Transport http.RoundTripper
 }
 
@@ -57,17 +59,13 @@ func NewAPI(c APIConfig) (*API, error) {
 	}
 	transport := c.Transport
 	if transport == nil {
-		transport = http.DefaultTransport
+		transport = outbound.NewTransport(outbound.Policy{Configured: []string{c.BaseURL}})
 	}
 	maxWait := cmp.Or(c.MaxWait, 30*time.Second)
 	return &API{
 		endpoint: strings.TrimRight(c.BaseURL, "/") + "/embeddings", model: c.Model, key: c.Key,
 		batch: cmp.Or(c.Batch, 64), timeout: cmp.Or(c.Timeout, 30*time.Second),
-		http: &http.Client{
-			Transport: transport,
-			// A redirect would carry the texts to a place that nobody configured.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+		http: &http.Client{Transport: transport, CheckRedirect: outbound.Stay},
 		// An embedding changes nothing at the provider, so whatever may pass is tried again.
 		retry: failsafe.With(retrypolicy.NewBuilder[[][]float32]().
 			HandleIf(func(_ [][]float32, err error) bool { return passing(err) }).
