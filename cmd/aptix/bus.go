@@ -17,10 +17,10 @@ import (
 // store tells them. It does not wait for NATS, which may come later. Without NATS there is
 // no bus, and nil is returned.
 func openBus(cfg config.Config, hub *events.Hub, log *slog.Logger) (*bus.Bus, error) {
-	if cfg.NATS == "" {
+	if cfg.NATS.IsZero() {
 		return nil, nil
 	}
-	b, err := bus.Open(bus.Config{Servers: cfg.NATS.Reveal(), Hub: hub, Log: log})
+	b, err := bus.Open(bus.Config{Servers: cfg.NATS, Hub: hub, Log: log})
 	if err != nil {
 		return nil, fmt.Errorf("nats: %w", err)
 	}
@@ -37,7 +37,7 @@ func hints(b *bus.Bus) pipeline.Bus {
 
 // checkNATS sees whether NATS answers.
 func checkNATS(ctx context.Context, cfg config.Config) (string, error) {
-	if cfg.NATS == "" {
+	if cfg.NATS.IsZero() {
 		return "not configured; a server that is alone needs none", nil
 	}
 	b, err := openBus(cfg, events.NewHub(), slog.New(slog.DiscardHandler))

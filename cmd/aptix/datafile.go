@@ -117,7 +117,7 @@ type erasable interface {
 func openErasable(ctx context.Context, cfg config.Config) (erasable, error) {
 	silent := slog.New(slog.DiscardHandler)
 	if connection, ok := cfg.PostgreSQL(); ok {
-		return postgres.Open(ctx, connection.Reveal(), silent)
+		return postgres.Open(ctx, connection, silent)
 	}
 	if _, err := os.Stat(cfg.DatabasePath()); err != nil {
 		return nil, err

@@ -21,6 +21,7 @@ import (
 	"github.com/aptixhq/aptix/internal/config"
 	"github.com/aptixhq/aptix/internal/mcp"
 	"github.com/aptixhq/aptix/internal/outbound"
+	"github.com/aptixhq/aptix/internal/secret"
 	"github.com/aptixhq/aptix/internal/server"
 	"github.com/aptixhq/aptix/internal/store/postgres"
 	"github.com/aptixhq/aptix/internal/store/sqlite"
@@ -131,8 +132,8 @@ func checkStore(cfg config.Config) check {
 }
 
 // checkDatabase sees whether the database can be used, and changes nothing in it.
-func checkDatabase(ctx context.Context, name string, connection config.Secret) (string, error) {
-	has, wants, err := postgres.Schema(ctx, connection.Reveal())
+func checkDatabase(ctx context.Context, name string, connection secret.Text) (string, error) {
+	has, wants, err := postgres.Schema(ctx, connection)
 	switch {
 	case err != nil:
 		return "", err

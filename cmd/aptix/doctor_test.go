@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/aptixhq/aptix/internal/config"
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 func TestCheckProvider(t *testing.T) {
@@ -43,7 +44,7 @@ func TestCheckProvider(t *testing.T) {
 			}))
 			t.Cleanup(s.Close)
 			cfg := config.Config{Provider: config.ProviderOpenAI, Model: "m1",
-				OpenAI:        config.OpenAI{BaseURL: s.URL + "/v1/", APIKey: "sk-1", Organization: "o", Project: "p"},
+				OpenAI:        config.OpenAI{BaseURL: s.URL + "/v1/", APIKey: secret.New("sk-1"), Organization: "o", Project: "p"},
 				AgentContexts: []config.AgentContext{{ID: "a", ConversationContexts: []config.ConversationContext{{ID: "c"}}}},
 			}
 			found, err := checkProvider(t.Context(), cfg)

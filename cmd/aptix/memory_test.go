@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/aptixhq/aptix/internal/config"
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 // forgetful answers each request with the word that stands in it in quotes.
@@ -71,7 +72,7 @@ func TestCheckContinuity(t *testing.T) {
 			s := httptest.NewServer(http.HandlerFunc(handle))
 			t.Cleanup(s.Close)
 			cfg := config.Config{Provider: config.ProviderOpenAI, Model: "m1", Continuity: tc.continuity,
-				OpenAI:        config.OpenAI{BaseURL: s.URL + "/v1", APIKey: "sk-1", Preset: tc.preset},
+				OpenAI:        config.OpenAI{BaseURL: s.URL + "/v1", APIKey: secret.New("sk-1"), Preset: tc.preset},
 				AgentContexts: []config.AgentContext{{ID: "a", ConversationContexts: []config.ConversationContext{{ID: "c"}}}},
 			}
 			found, err := checkContinuity(t.Context(), cfg, tc.provider != nil)

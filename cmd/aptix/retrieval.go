@@ -23,7 +23,7 @@ const localOrg = "local"
 // that several nodes share.
 func openIndexes(ctx context.Context, cfg config.Config) (rag.Keeper, error) {
 	if connection, ok := cfg.PostgreSQL(); ok {
-		return pgindex.Open(ctx, connection.Reveal())
+		return pgindex.Open(ctx, connection)
 	}
 	return sqliteindex.New(cfg.IndexPath()), nil
 }
@@ -40,7 +40,7 @@ func embedder(cfg config.Config) (rag.Embedder, error) {
 		return embedding.Hashing{}, nil
 	}
 	return embedding.NewAPI(embedding.APIConfig{
-		BaseURL: e.BaseURL, Model: e.Model, Key: e.APIKey.Reveal(),
+		BaseURL: e.BaseURL, Model: e.Model, Key: e.APIKey,
 		Batch: e.Batch, Timeout: e.Timeout, Attempts: e.Attempts,
 	})
 }

@@ -266,7 +266,7 @@ func model(cfg config.Config) *llm.Provider {
 // modelClient returns the way to the model.
 func modelClient(cfg config.Config) *llm.Client {
 	client := llm.Config{
-		BaseURL: cfg.OpenAI.BaseURL, APIKey: cfg.OpenAI.APIKey.Reveal(),
+		BaseURL: cfg.OpenAI.BaseURL, APIKey: cfg.OpenAI.APIKey,
 		Organization: cfg.OpenAI.Organization, Project: cfg.OpenAI.Project,
 	}
 	if cfg.Provider == config.ProviderDemo {

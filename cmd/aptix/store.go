@@ -26,7 +26,7 @@ type journal interface {
 // that several nodes share.
 func openStore(ctx context.Context, cfg config.Config, log *slog.Logger) (journal, error) {
 	if connection, ok := cfg.PostgreSQL(); ok {
-		return postgres.Open(ctx, connection.Reveal(), log)
+		return postgres.Open(ctx, connection, log)
 	}
 	return sqlite.Open(ctx, cfg.DatabasePath(), log)
 }

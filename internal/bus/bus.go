@@ -15,13 +15,14 @@ import (
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/events"
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 // Config says how a node reaches the others. Servers, Hub and Log are required.
 type Config struct {
 	// Servers are the addresses of the NATS servers, separated by commas, with user and
 	// password or a token where they are wanted: nats://a:4222,tls://u:p@b:4222.
-	Servers string
+	Servers secret.Text
 	// Prefix begins every subject; default aptix. Nodes of different prefixes do not meet,
 	// although they share a NATS.
 	Prefix string

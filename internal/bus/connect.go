@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 // Files are what NATS servers ask for besides an address. Each may be empty.
@@ -48,8 +50,8 @@ func (b *Bus) connect() (*nats.Conn, error) {
 		nats.FlusherTimeout(writeTime), nats.ReconnectOnFlusherError(),
 		// What is said while nobody listens is not said later: it would be old by then.
 		nats.ReconnectBufSize(-1),
-		nats.ConnectHandler(func(n *nats.Conn) { b.Log.Info("connected to NATS", "server", n.ConnectedUrlRedacted()) }),
-		nats.ReconnectHandler(func(n *nats.Conn) { b.Log.Info("connected to NATS again", "server", n.ConnectedUrlRedacted()) }),
+		nats.ConnectHandler(func(n *nats.Conn) { b.Log.Info("connected to NATS", "server", n.ConnectedAddr()) }),
+		nats.ReconnectHandler(func(n *nats.Conn) { b.Log.Info("connected to NATS again", "server", n.ConnectedAddr()) }),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
 				b.Log.Warn("lost NATS; until it is back, turns of other nodes are followed with a delay", "error", err)
@@ -61,7 +63,7 @@ func (b *Bus) connect() (*nats.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := nats.Connect(b.Servers, append(options, files...)...)
+	n, err := nats.Connect(b.Servers.Reveal(), append(options, files...)...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to NATS: %w", err)
 	}
@@ -96,7 +98,8 @@ func (f Files) options() (out []nats.Option, err error) {
 }
 
 // checkServers says what is wrong with the addresses, without the passwords in them.
-func checkServers(servers string) error {
+func checkServers(addresses secret.Text) error {
+	servers := addresses.Reveal()
 	if strings.TrimSpace(servers) == "" {
 		return errors.New("the addresses of the NATS servers: want at least one, such as nats://127.0.0.1:4222")
 	}

@@ -332,7 +332,7 @@ func TestFollow_ManyTurnsAtOnce(t *testing.T) {
 // has lost it. The later log counts.
 func TestFollow_TheLaterOwnerCounts(t *testing.T) {
 	late, reader := pair(t)
-	next := start(t, reader.Servers)
+	next := start(t, reader.Servers.Reveal())
 	connected(t, next)
 	old := begin(late, key, 1)
 	defer old.log.Close()

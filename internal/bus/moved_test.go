@@ -13,11 +13,12 @@ import (
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/events"
 	"github.com/aptixhq/aptix/internal/natstest"
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 func TestMoved_TellsTheOthers(t *testing.T) {
 	one, two := pair(t)
-	three := start(t, one.Servers)
+	three := start(t, one.Servers.Reveal())
 	connected(t, three)
 	told := make(chan string, 100)
 	for name, n := range map[string]*node{"one": one, "two": two, "three": three} {
@@ -114,16 +115,16 @@ func TestOpen_Refuses(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		"no address":     {func(c *Config) { c.Servers = " " }, "want at least one"},
-		"a bad address":  {func(c *Config) { c.Servers = "nats://a:4222,nats://u:secret@b:x" }, "address 2 of the NATS servers: want nats://HOST:PORT"},
-		"another scheme": {func(c *Config) { c.Servers = "http://u:secret@b" }, "http is unknown; want nats, tls, ws or wss"},
+		"no address":     {func(c *Config) { c.Servers = secret.New(" ") }, "want at least one"},
+		"a bad address":  {func(c *Config) { c.Servers = secret.New("nats://a:4222,nats://u:secret@b:x") }, "address 2 of the NATS servers: want nats://HOST:PORT"},
+		"another scheme": {func(c *Config) { c.Servers = secret.New("http://u:secret@b") }, "http is unknown; want nats, tls, ws or wss"},
 		"a bad prefix":   {func(c *Config) { c.Prefix = "a.*" }, `the prefix "a.*" of the NATS subjects`},
 		"a missing file": {func(c *Config) { c.Files.Credentials = filepath.Join(here, "none") }, "no such file"},
 		"half a pair":    {func(c *Config) { c.Files.Certificate = cert }, "a certificate and its key belong together"},
 		"no hub":         {func(c *Config) { c.Hub = nil }, "Hub and Log are required"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := Config{Servers: "nats://127.0.0.1:1", Hub: events.NewHub(), Log: slog.New(slog.DiscardHandler)}
+			c := Config{Servers: secret.New("nats://127.0.0.1:1"), Hub: events.NewHub(), Log: slog.New(slog.DiscardHandler)}
 			tc.change(&c)
 			b, err := Open(c)
 			if err == nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/events"
 	"github.com/aptixhq/aptix/internal/natstest"
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -36,7 +37,7 @@ type node struct {
 func start(t testing.TB, servers string, changes ...func(*Config)) *node {
 	t.Helper()
 	c := Config{
-		Servers: servers, Hub: events.NewHub(), Log: slog.New(slog.DiscardHandler),
+		Servers: secret.New(servers), Hub: events.NewHub(), Log: slog.New(slog.DiscardHandler),
 		AnswerTime: 2 * time.Second, Silence: 3 * time.Second, // a slow machine is not what is tested
 	}
 	for _, change := range changes {

@@ -3,13 +3,15 @@ package config
 import (
 	"cmp"
 	"os"
+
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 // Client says which server the commands that talk to one use.
 type Client struct {
 	// URL is the address of the server; empty means the usual one.
 	URL    string
-	APIKey Secret
+	APIKey secret.Text
 }
 
 // LoadClient reads the address of the server and the key for it: a flag over
@@ -24,5 +26,5 @@ func LoadClient(flagURL string, lookupEnv func(string) (string, bool)) (Client, 
 	if err != nil {
 		return Client{}, Problems{err.Error()}
 	}
-	return Client{URL: cmp.Or(flagURL, env.get("APTIX_URL")), APIKey: Secret(key)}, nil
+	return Client{URL: cmp.Or(flagURL, env.get("APTIX_URL")), APIKey: secret.New(key)}, nil
 }

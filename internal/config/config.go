@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 // DefaultFile is read when it is there and no other file was named.
@@ -55,10 +56,10 @@ type Config struct {
 	Data string `koanf:"data"`
 	// Database is the path of a SQLite file or a postgres:// URL, which may hold a
 	// password; empty means a file under Data. See PostgreSQL.
-	Database Secret `koanf:"database"`
+	Database secret.Text `koanf:"database"`
 	// NATS is the address of the message server between nodes.
-	NATS    Secret  `koanf:"nats"`
-	Cluster Cluster `koanf:"cluster"`
+	NATS    secret.Text `koanf:"nats"`
+	Cluster Cluster     `koanf:"cluster"`
 	// Modes is the folder of the mode files; empty means the built-in catalogue.
 	Modes      string     `koanf:"modes"`
 	Provider   Provider   `koanf:"provider"`
@@ -75,6 +76,7 @@ type Config struct {
 	Retrieval  Retrieval           `koanf:"retrieval"`
 	Embeddings Embeddings          `koanf:"embeddings"`
 	MCP        MCP                 `koanf:"mcp"`
+	Outbound   Outbound            `koanf:"outbound"`
 	// ToolGroups are tools, by name or by pattern, that modes list as group:name.
 	ToolGroups map[string][]string `koanf:"toolGroups"`
 	// AgentContexts say which models and boot prompts sessions may choose from; one
@@ -107,10 +109,10 @@ type ModeChange struct {
 // OpenAI says where the Responses API is.
 type OpenAI struct {
 	// BaseURL is the root of the API, /v1 included.
-	BaseURL      string `koanf:"baseURL"`
-	APIKey       Secret `koanf:"apiKey"`
-	Organization string `koanf:"organization"`
-	Project      string `koanf:"project"`
+	BaseURL      string      `koanf:"baseURL"`
+	APIKey       secret.Text `koanf:"apiKey"`
+	Organization string      `koanf:"organization"`
+	Project      string      `koanf:"project"`
 	// Preset is the kind of endpoint; when empty, the one that BaseURL gives away.
 	Preset Preset `koanf:"preset"`
 	// Capabilities correct single members of the preset.
@@ -207,7 +209,7 @@ func (c *Config) derive() {
 	if c.Provider == "" {
 		c.Provider = ProviderDemo
 		c.sources["provider"] = Source{Kind: FromDefault, Why: "no OPENAI_API_KEY is set"}
-		if c.OpenAI.APIKey != "" {
+		if !c.OpenAI.APIKey.IsZero() {
 			c.Provider = ProviderOpenAI
 			c.sources["provider"] = Source{Kind: FromDefault, Why: "OPENAI_API_KEY is set"}
 		}
@@ -234,20 +236,20 @@ func (c *Config) derive() {
 
 // PostgreSQL returns the connection string of the database, false when a SQLite file is
 // used.
-func (c Config) PostgreSQL() (Secret, bool) { return c.Database, c.Database.isPostgreSQL() }
+func (c Config) PostgreSQL() (secret.Text, bool) { return c.Database, isPostgreSQL(c.Database) }
 
 // Store names where the data is, without anything that is secret: the path of the file,
 // or host and name of the database.
 func (c Config) Store() string {
-	if c.Database.isPostgreSQL() {
-		return c.Database.address()
+	if isPostgreSQL(c.Database) {
+		return address(c.Database)
 	}
 	return c.DatabasePath()
 }
 
 // DatabasePath returns the path of the SQLite file.
 func (c Config) DatabasePath() string {
-	if c.Database != "" {
+	if !c.Database.IsZero() {
 		return strings.TrimPrefix(c.Database.Reveal(), "sqlite:")
 	}
 	return filepath.Join(c.Data, "aptix.db")

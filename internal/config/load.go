@@ -15,6 +15,8 @@ import (
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/v2"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 // Options say what to read. The zero value reads the process's environment and
@@ -174,7 +176,7 @@ func decode(values map[string]any, c *Config, md *mapstructure.Metadata) error {
 	d, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
 		Result: c, Metadata: md, TagName: "koanf",
 		MatchName:  func(key, field string) bool { return key == field },
-		DecodeHook: duration,
+		DecodeHook: written,
 	})
 	if err != nil {
 		return err
@@ -182,13 +184,25 @@ func decode(values map[string]any, c *Config, md *mapstructure.Metadata) error {
 	return d.Decode(values)
 }
 
+// written reads what a file has in a form of its own: durations, and secrets.
+func written(_, to reflect.Type, v any) (any, error) {
+	s, ok := v.(string)
+	switch to {
+	case reflect.TypeFor[time.Duration]():
+		return duration(s, v)
+	case reflect.TypeFor[secret.Text]():
+		if !ok {
+			return nil, errors.New("want text; put it in quotes")
+		}
+		return secret.New(s), nil
+	}
+	return v, nil
+}
+
 // duration reads texts such as 10m; a bare number would be nanoseconds, which nobody
 // means.
-func duration(_, to reflect.Type, v any) (any, error) {
-	if to != reflect.TypeFor[time.Duration]() {
-		return v, nil
-	}
-	if s, ok := v.(string); ok {
+func duration(s string, v any) (any, error) {
+	if s != "" {
 		if d, err := time.ParseDuration(s); err == nil {
 			return d, nil
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/aptixhq/aptix/internal/mcp"
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 // MCP names the MCP servers whose tools modes may use. Only the file can: a flag or a
@@ -44,7 +45,7 @@ type MCPHeader struct {
 	File   string `koanf:"file"`
 
 	// Value is what was found there.
-	Value Secret `koanf:"-"`
+	Value secret.Text `koanf:"-"`
 	// missing says why it was not found.
 	missing string
 }
@@ -61,9 +62,9 @@ type MCPTools struct {
 func (c Config) MCPServers() []mcp.ServerConfig {
 	var out []mcp.ServerConfig
 	for _, s := range c.MCP.Servers {
-		headers := map[string]string{}
+		headers := map[string]secret.Text{}
 		for _, h := range s.Headers {
-			headers[h.Name] = h.Prefix + h.Value.Reveal()
+			headers[h.Name] = secret.New(h.Prefix + h.Value.Reveal())
 		}
 		out = append(out, mcp.ServerConfig{
 			Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: headers,
@@ -99,19 +100,19 @@ func (h *MCPHeader) read(env environment) error {
 	case (h.Env == "") == (h.File == ""):
 		return fmt.Errorf("want env or file, which say where the value is")
 	case h.Env != "":
-		h.Value = Secret(env.get(h.Env))
+		h.Value = secret.New(env.get(h.Env))
 	default:
 		b, err := readBounded(h.File)
 		if err != nil {
 			h.missing = err.Error()
 		}
-		h.Value = Secret(strings.TrimRight(string(b), "\r\n"))
+		h.Value = secret.New(strings.TrimRight(string(b), "\r\n"))
 	}
 	switch v := h.Value.Reveal(); {
 	case v == "" && h.missing == "":
 		h.missing = fmt.Sprintf("there is no value in %s%s", h.Env, h.File)
 	case strings.ContainsAny(v, "\r\n"):
-		h.missing, h.Value = fmt.Sprintf("the value in %s%s holds a line break", h.Env, h.File), ""
+		h.missing, h.Value = fmt.Sprintf("the value in %s%s holds a line break", h.Env, h.File), secret.Text{}
 	}
 	return nil
 }

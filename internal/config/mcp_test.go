@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/aptixhq/aptix/internal/mcp"
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 func TestMCP_FromTheFile(t *testing.T) {
@@ -31,9 +32,9 @@ toolGroups:
 `
 	c, err := load(t, file, map[string]string{"DOCS_TOKEN": "sesame"}, nil)
 	want := []mcp.ServerConfig{
-		{Name: "files", Command: "mcp-files", Args: []string{"--root", "/srv"}, Env: []string{"FILES_TOKEN"}, Headers: map[string]string{},
+		{Name: "files", Command: "mcp-files", Args: []string{"--root", "/srv"}, Env: []string{"FILES_TOKEN"}, Headers: map[string]secret.Text{},
 			Timeout: 10 * time.Second, Allow: []string{"read_*"}, Deny: []string{"read_secret"}, Idempotent: []string{"read_file"}},
-		{Name: "docs", URL: "https://docs.example.com/mcp", Headers: map[string]string{"Authorization": "Bearer sesame"}, MaxBytes: 1000},
+		{Name: "docs", URL: "https://docs.example.com/mcp", Headers: map[string]secret.Text{"Authorization": secret.New("Bearer sesame")}, MaxBytes: 1000},
 	}
 	if d := cmp.Diff(want, must(t, c, err).MCPServers()); d != "" {
 		t.Errorf("servers (-want +got)\n%s", d)

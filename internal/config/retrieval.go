@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 // RetrievalSearch says how the indexed documents are searched for a turn.
@@ -38,7 +40,7 @@ type Embeddings struct {
 	BaseURL string `koanf:"baseURL"`
 	Model   string `koanf:"model"`
 	// APIKey is the provider's when empty and BaseURL is, too.
-	APIKey Secret `koanf:"apiKey"`
+	APIKey secret.Text `koanf:"apiKey"`
 	// Batch is how many texts go into one request.
 	Batch int `koanf:"batch"`
 	// Timeout bounds one request, and Attempts is how often it is sent at most.
@@ -61,7 +63,7 @@ func (c *Config) deriveEmbeddings() {
 	}
 	e.BaseURL = c.OpenAI.BaseURL
 	c.sources["embeddings.baseURL"] = Source{Kind: FromDefault, Why: "that is openai.baseURL"}
-	if e.APIKey == "" {
+	if e.APIKey.IsZero() {
 		e.APIKey = c.OpenAI.APIKey
 		c.sources["embeddings.apiKey"] = Source{Kind: FromDefault, Why: "that is openai.apiKey"}
 	}
@@ -85,7 +87,7 @@ func retrievalSettings() []setting {
 		{key: "retrieval.bytes", show: func(c Config) string { return fmt.Sprint(c.Retrieval.Bytes) }},
 		{key: "retrieval.deadline", show: func(c Config) string { return c.Retrieval.Deadline.String() }},
 		{key: "embeddings.model", env: "APTIX_EMBEDDINGS_MODEL", show: func(c Config) string { return cmp.Or(c.Embeddings.Model, "offline, by hashing") }},
-		{key: "embeddings.baseURL", env: "APTIX_EMBEDDINGS_BASE_URL", show: func(c Config) string { return shown(c, Secret(c.Embeddings.BaseURL).address()) }},
+		{key: "embeddings.baseURL", env: "APTIX_EMBEDDINGS_BASE_URL", show: func(c Config) string { return shown(c, address(secret.New(c.Embeddings.BaseURL))) }},
 		{key: "embeddings.apiKey", env: "APTIX_EMBEDDINGS_API_KEY", inFile: true, show: func(c Config) string { return shown(c, c.Embeddings.APIKey.String()) }},
 		{key: "embeddings.batch", show: func(c Config) string { return shown(c, fmt.Sprint(c.Embeddings.Batch)) }},
 		{key: "embeddings.timeout", show: func(c Config) string { return shown(c, c.Embeddings.Timeout.String()) }},

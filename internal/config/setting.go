@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 // SourceKind says which layer a value came from.
@@ -60,7 +61,7 @@ type setting struct {
 // settings is the table of everything that can be set, in the order in which doctor
 // shows it. A flag that sets a value has the key's name.
 func settings() []setting {
-	return slices.Concat(plainSettings(), capabilitySettings(), limitSettings(), retrievalSettings())
+	return slices.Concat(plainSettings(), capabilitySettings(), limitSettings(), retrievalSettings(), outboundSettings())
 }
 
 // plainSettings are all that stand alone.
@@ -68,8 +69,8 @@ func plainSettings() []setting {
 	return []setting{
 		{key: "listen", env: "APTIX_LISTEN", show: func(c Config) string { return c.Listen }},
 		{key: "data", env: "APTIX_DATA", show: func(c Config) string { return c.Data }},
-		{key: "database", env: "APTIX_DATABASE", inFile: true, show: func(c Config) string { return c.Database.address() }},
-		{key: "nats", env: "APTIX_NATS", show: func(c Config) string { return c.NATS.address() }},
+		{key: "database", env: "APTIX_DATABASE", inFile: true, show: func(c Config) string { return address(c.Database) }},
+		{key: "nats", env: "APTIX_NATS", show: func(c Config) string { return addresses(c.NATS) }},
 		{key: "cluster.lease", show: clustered(func(c Config) string { return c.Cluster.Lease.String() })},
 		{key: "cluster.poll", show: clustered(func(c Config) string { return c.Cluster.Poll.String() })},
 		{key: "modes", env: "APTIX_MODES", show: func(c Config) string { return c.Modes }},
@@ -78,7 +79,7 @@ func plainSettings() []setting {
 		{key: "continuity", env: "APTIX_CONTINUITY", show: func(c Config) string { return string(c.Continuity) }},
 		{key: "modeChange.consent", env: "APTIX_MODE_CONSENT", show: func(c Config) string { return string(c.ModeChange.Consent) }},
 		{key: "approvals", show: func(c Config) string { return ruleNames(c.Approvals) }},
-		{key: "openai.baseURL", env: "OPENAI_BASE_URL", show: func(c Config) string { return Secret(c.OpenAI.BaseURL).address() }},
+		{key: "openai.baseURL", env: "OPENAI_BASE_URL", show: func(c Config) string { return address(secret.New(c.OpenAI.BaseURL)) }},
 		{key: "openai.apiKey", env: "OPENAI_API_KEY", inFile: true, show: func(c Config) string { return c.OpenAI.APIKey.String() }},
 		{key: "openai.organization", env: "OPENAI_ORG_ID", show: func(c Config) string { return c.OpenAI.Organization }},
 		{key: "openai.project", env: "OPENAI_PROJECT_ID", show: func(c Config) string { return c.OpenAI.Project }},
@@ -89,7 +90,7 @@ func plainSettings() []setting {
 // clustered shows a setting only where several nodes can be.
 func clustered(show func(Config) string) func(Config) string {
 	return func(c Config) string {
-		if !c.Database.isPostgreSQL() {
+		if !isPostgreSQL(c.Database) {
 			return ""
 		}
 		return show(c)

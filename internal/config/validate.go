@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/secret"
 	"github.com/aptixhq/aptix/internal/tool"
 )
 
@@ -18,12 +19,12 @@ func (c Config) problems() Problems {
 	if c.Listen == "" {
 		add("listen: want HOST:PORT, such as 127.0.0.1:8080")
 	}
-	if c.Data == "" && c.Database == "" {
+	if c.Data == "" && c.Database.IsZero() {
 		add("data: want a folder")
 	}
-	p = append(p, c.Database.problems()...)
+	p = append(p, databaseProblems(c.Database)...)
 	p = append(p, c.Cluster.problems()...)
-	if _, shared := c.PostgreSQL(); c.NATS != "" && !shared {
+	if _, shared := c.PostgreSQL(); !c.NATS.IsZero() && !shared {
 		add("nats: only with a database that several nodes share; set database to postgres://, or leave nats out")
 	}
 	switch c.Provider {
@@ -65,14 +66,16 @@ func (c Config) problems() Problems {
 		add("retention.sessions: must not be negative; 0 keeps them for ever")
 	}
 	p = append(p, c.mcpProblems()...)
+	p = append(p, c.Outbound.problems()...)
 	return append(p, c.contextProblems()...)
 }
 
-// problems returns what is wrong with the address of a database, without a word of it.
-func (s Secret) problems() Problems {
+// databaseProblems returns what is wrong with the address of a database, without a word of
+// it.
+func databaseProblems(s secret.Text) Problems {
 	scheme, _, ok := strings.Cut(s.Reveal(), "://")
 	switch {
-	case s.isPostgreSQL():
+	case isPostgreSQL(s):
 		if u, err := url.Parse(s.Reveal()); err != nil || strings.Trim(u.Path, "/") == "" {
 			return Problems{"database: want postgres://USER:PASSWORD@HOST:PORT/DATABASE, with what is special in the password written as %XX"}
 		}
@@ -103,7 +106,7 @@ func (c Cluster) problems() Problems {
 
 func (o OpenAI) problems() Problems {
 	p := addressProblems("openai.baseURL", o.BaseURL, "OPENAI_API_KEY")
-	if len(p) == 0 && o.official() && o.APIKey == "" {
+	if len(p) == 0 && o.official() && o.APIKey.IsZero() {
 		p = append(p, "openai.apiKey: api.openai.com wants a key; set OPENAI_API_KEY, or OPENAI_BASE_URL to a server that wants none")
 	}
 	if strings.ContainsAny(o.APIKey.Reveal(), " \t\r\n") {

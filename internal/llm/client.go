@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/aptixhq/aptix/internal/outbound"
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 // Config says where the model is and how far to trust it. Zero fields mean the
@@ -18,7 +19,7 @@ type Config struct {
 	// BaseURL is the API's root, such as https://api.openai.com/v1, the default.
 	BaseURL string
 	// APIKey is sent as the bearer token; without one no token is sent.
-	APIKey       string
+	APIKey       secret.Text
 	Organization string
 	Project      string
 	// Transport carries the requests, by default one that goes to BaseURL and nowhere
@@ -41,8 +42,10 @@ type Client struct {
 	idle     time.Duration
 	total    time.Duration
 	maxBytes int64
-	// secrets are what no text of ours may show: the key and the host.
-	secrets []string
+	// key is what no text of ours may show; neither may they show hosts, the address's host
+	// with its port and without.
+	key   secret.Text
+	hosts []string
 }
 
 // maxEvent bounds one event of a stream; the last one repeats the whole answer.
@@ -53,14 +56,11 @@ func New(cfg Config) *Client {
 	base := strings.TrimRight(cmp.Or(cfg.BaseURL, "https://api.openai.com/v1"), "/")
 	c := &Client{
 		endpoint: base + "/responses",
+		key:      cfg.APIKey,
 		header:   http.Header{"Content-Type": {typeJSON}, "User-Agent": {"aptix"}},
 		idle:     cmp.Or(cfg.IdleTimeout, 60*time.Second),
 		total:    cmp.Or(cfg.Timeout, 10*time.Minute),
 		maxBytes: cmp.Or(cfg.MaxBytes, 32<<20),
-	}
-	if cfg.APIKey != "" {
-		c.header.Set("Authorization", "Bearer "+cfg.APIKey)
-		c.secrets = append(c.secrets, cfg.APIKey)
 	}
 	if cfg.Organization != "" {
 		c.header.Set("OpenAI-Organization", cfg.Organization)
@@ -69,7 +69,7 @@ func New(cfg Config) *Client {
 		c.header.Set("OpenAI-Project", cfg.Project)
 	}
 	if u, err := url.Parse(base); err == nil && u.Hostname() != "" {
-		c.secrets = append(c.secrets, u.Host, u.Hostname())
+		c.hosts = []string{u.Host, u.Hostname()}
 	}
 	transport := cfg.Transport
 	if transport == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/llm"
 	"github.com/aptixhq/aptix/internal/prove"
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 func TestAsk_ReadsADocument(t *testing.T) {
@@ -223,7 +224,7 @@ func TestAsk_UnreachableProvider(t *testing.T) {
 		"no scheme":      "secret.example/v1",
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := llm.New(llm.Config{BaseURL: base, APIKey: key})
+			c := llm.New(llm.Config{BaseURL: base, APIKey: secret.New(key)})
 			defer c.Close()
 			err := ask(t, c, false).Err
 			want(t, agent.FaultOf(err), agent.Fault{Kind: agent.KindProviderFailed, Message: "The provider could not be reached; try again later."})

@@ -78,6 +78,9 @@ func (c *Client) post(ctx context.Context, body []byte, stream bool) (*http.Resp
 		req.Body, req.GetBody = sent.reader(), func() (io.ReadCloser, error) { return sent.reader(), nil }
 	}
 	req.Header = c.header.Clone()
+	if !c.key.IsZero() {
+		req.Header.Set("Authorization", "Bearer "+c.key.Reveal())
+	}
 	req.Header.Set("Accept", typeJSON)
 	if stream {
 		req.Header.Set("Accept", typeStream)

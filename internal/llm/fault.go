@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 // StatusError lies behind the fault of an answer with a status other than 2xx, for
@@ -136,8 +137,9 @@ func (c *Client) said(e providerError) string {
 // clean makes the provider's words fit to be shown: one line of at most 500
 // characters, without our key and without the name of the host that we called.
 func (c *Client) clean(s string) string {
-	for _, secret := range c.secrets {
-		s = strings.ReplaceAll(s, secret, "…")
+	s = secret.Conceal(s, c.key)
+	for _, host := range c.hosts {
+		s = strings.ReplaceAll(s, host, "…")
 	}
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

@@ -46,7 +46,7 @@ func TestRefused_NamesTheStatusAndTheProvidersOwnWords(t *testing.T) {
 		"several lines":    {400, asJSON, `{"error":{"message":"  a\r\nb\u0000c\u001b[31m "}}`, "The provider answered 400 Bad Request: a  b c [31m"},
 		"too many words":   {400, asJSON, `{"error":{"message":"` + strings.Repeat("é", 600) + `"}}`, "The provider answered 400 Bad Request: " + strings.Repeat("é", 500)},
 		"too long a body":  {400, asJSON, `{"error":{"message":"` + strings.Repeat("x", 70<<10) + `"}}`, "The provider answered 400 Bad Request."},
-		"our key":          {401, asJSON, `{"error":{"message":"Incorrect API key ` + key + ` provided","code":"` + key + `"}}`, "The provider answered 401 Unauthorized (…): Incorrect API key … provided"},
+		"our key":          {401, asJSON, `{"error":{"message":"Incorrect API key ` + key + ` provided","code":"` + key + `"}}`, "The provider answered 401 Unauthorized (***): Incorrect API key *** provided"},
 		"its own host":     {500, asJSON, `{"error":{"message":"127.0.0.1 is down"}}`, "The provider answered 500 Internal Server Error: … is down"},
 	} {
 		t.Run(name, func(t *testing.T) {

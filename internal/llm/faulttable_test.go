@@ -16,6 +16,7 @@ import (
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/house"
 	"github.com/aptixhq/aptix/internal/llm"
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 // form is how an answer is asked for.
@@ -115,7 +116,7 @@ func (f fault) strike(t *testing.T, as form, n int) outcome {
 		}
 	}
 	cfg := f.limits
-	cfg.BaseURL, cfg.APIKey = url, key
+	cfg.BaseURL, cfg.APIKey = url, secret.New(key)
 	c := llm.New(cfg)
 	defer c.Close()
 	provider := llm.NewProvider(llm.ProviderConfig{Client: c, Backoff: time.Microsecond})

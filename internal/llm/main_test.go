@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/aptixhq/aptix/internal/llm"
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,7 +31,7 @@ const key = "sk-canary-0123456789"
 func serve(t testing.TB, cfg llm.Config, h http.HandlerFunc) *llm.Client {
 	t.Helper()
 	s := httptest.NewServer(h)
-	cfg.BaseURL, cfg.APIKey = s.URL+"/v1/", key
+	cfg.BaseURL, cfg.APIKey = s.URL+"/v1/", secret.New(key)
 	c := llm.New(cfg)
 	t.Cleanup(func() {
 		c.Close()

@@ -9,6 +9,8 @@ import (
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 type plainEvent struct{ Name, Data string }
@@ -134,7 +136,7 @@ func FuzzReducer(f *testing.F) {
 	f.Add("", `{"type":"response.completed","response":{"id":"r","status":"completed","output":[{"type":"function_call"}]}}`)
 	f.Add("error", `{"error":{"message":"\ud800"}}`)
 	f.Fuzz(func(t *testing.T, name, data string) {
-		r := reducer{c: New(Config{BaseURL: "http://h.example/v1", APIKey: "k3y"})}
+		r := reducer{c: New(Config{BaseURL: "http://h.example/v1", APIKey: secret.New("k3y")})}
 		for range 2 {
 			ev, terminal, err := r.apply(serverEvent{Name: []byte(name), Data: []byte(data)})
 			if ev.Response != nil && err == nil && (!terminal || ev.Response.Status != statusCompleted || ev.Response.ID == "") {

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"time"
+
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 // ServerConfig says how one server is reached and what of it is used: by a command or
@@ -25,7 +27,7 @@ type ServerConfig struct {
 	Dir     string
 	// URL is where a remote server is; Headers go with each request.
 	URL     string
-	Headers map[string]string
+	Headers map[string]secret.Text
 	// Allow are the tools that may be used, by their own names, which may be patterns;
 	// all when empty. Deny takes tools out of them.
 	Allow []string

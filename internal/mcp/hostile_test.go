@@ -17,6 +17,7 @@ import (
 
 	"github.com/aptixhq/aptix/internal/mcp"
 	"github.com/aptixhq/aptix/internal/mcp/mcptest"
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 // frugal fails the test when what follows needs more memory than a bounded reader would.
@@ -171,7 +172,7 @@ func TestRedirect_CarriesNoHeaders(t *testing.T) {
 		http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
 	}))
 	t.Cleanup(s.Close)
-	c := mcp.ServerConfig{Name: "test", URL: s.URL, Headers: map[string]string{"Authorization": "Bearer secret"}}
+	c := mcp.ServerConfig{Name: "test", URL: s.URL, Headers: map[string]secret.Text{"Authorization": secret.New("Bearer secret")}}
 	if _, err := mcp.Declared(t.Context(), c, discard); err == nil {
 		t.Error("no error")
 	}

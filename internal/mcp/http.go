@@ -13,6 +13,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/aptixhq/aptix/internal/outbound"
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 const (
@@ -49,7 +50,7 @@ func remoteTransport(c ServerConfig) (sdk.Transport, func()) {
 // SDK reads as it comes unless it is an event.
 type bounded struct {
 	base    http.RoundTripper
-	headers map[string]string
+	headers map[string]secret.Text
 	most    int64
 }
 
@@ -63,7 +64,7 @@ func (t *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 		WroteHeaders: func() { x.sent.Store(true) },
 	}))
 	for name, value := range t.headers {
-		req.Header.Set(name, value)
+		req.Header.Set(name, value.Reveal())
 	}
 	res, err := t.base.RoundTrip(req)
 	if err != nil {

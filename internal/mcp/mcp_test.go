@@ -191,8 +191,8 @@ func TestNew_StartsNothing(t *testing.T) {
 	lock := mcptest.Approve(t, c)
 	c.Command = "/does/not/exist"
 	r := newRigWith(t, lock, c)
-	if n := len(r.servers.Tools()); n != 11 {
-		t.Errorf("%d tools are offered while the server is down, want 11", n)
+	if n := len(r.servers.Tools()); n != 13 {
+		t.Errorf("%d tools are offered while the server is down, want 13", n)
 	}
 }
 

@@ -47,7 +47,7 @@ func startProcess(c ServerConfig, log *slog.Logger) (*process, error) {
 	}
 	p := &process{cmd: exec.Command(c.Command, c.Args...), stdin: ourOut, stdout: ourIn, ended: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Env = c.Dir, environment(c.Env, os.LookupEnv)
-	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = theirIn, theirOut, &lineLog{log: log}
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = theirIn, theirOut, &lineLog{log: log, conceal: c.concealedForLog}
 	p.cmd.WaitDelay = afterTime // for whoever the child left its stderr to
 	p.cmd.SysProcAttr = ownGroup()
 	started := make(chan error, 1)

@@ -99,8 +99,18 @@ func (s *server) call(ctx context.Context, name string, arguments json.RawMessag
 			return tool.Content{}, err
 		}
 		s.healthy()
-		return read(res)
+		return s.read(res)
 	}
+}
+
+// read turns what the server answered into a result, or into the tool's own error.
+func (s *server) read(res *sdk.CallToolResult) (tool.Content, error) {
+	out, err := read(res)
+	if err != nil {
+		return tool.Content{}, errors.New(s.config.concealed(err.Error()))
+	}
+	out.Text = s.config.concealed(out.Text)
+	return out, nil
 }
 
 // send sends a call, once. What it returns tells whether the call may have had its effect.
@@ -117,9 +127,9 @@ func (s *server) send(ctx context.Context, conn *connection, name string, argume
 	case unsent(err):
 		return nil, err
 	case said != nil:
-		return nil, fmt.Errorf("the server refuses the call: %s", clip(said.Message, maxFault))
+		return nil, fmt.Errorf("the server refuses the call: %s", clip(s.config.concealed(said.Message), maxFault))
 	}
-	s.log.WarnContext(ctx, "MCP call without an answer", "tool", name, "error", err)
+	s.log.WarnContext(ctx, "MCP call without an answer", "tool", name, "error", s.config.concealedForLog(err.Error()))
 	if conn.process == nil && exchange.refused() {
 		return nil, fmt.Errorf("the server %s could not be reached, or refused the call; nothing was done", s.config.Name)
 	}
@@ -155,7 +165,7 @@ func (s *server) ready(ctx context.Context) (*connection, error) {
 		if err = s.check(ctx, conn); err == nil {
 			return conn, nil
 		}
-		s.log.WarnContext(ctx, "MCP server cannot be checked", "error", err)
+		s.log.WarnContext(ctx, "MCP server cannot be checked", "error", s.config.concealedForLog(err.Error()))
 		if ctx.Err() == nil {
 			s.lost(conn, err)
 		}
@@ -343,7 +353,7 @@ func (s *server) failLocked(err error) {
 	s.failed = err
 	rest := Backoff(s.failures)
 	s.retry = time.Now().Add(rest)
-	s.log.Error("MCP server failed", "error", err, "failures", s.failures, "leftAloneFor", rest)
+	s.log.Error("MCP server failed", "error", s.config.concealedForLog(err.Error()), "failures", s.failures, "leftAloneFor", rest)
 }
 
 // close ends the server and returns when nothing of it is left.

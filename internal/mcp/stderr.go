@@ -17,10 +17,12 @@ const (
 // lineLog takes what a child writes to stderr into the log, line by line, so much of it
 // that neither side is hurt by a flood. One goroutine writes to it.
 type lineLog struct {
-	log   *slog.Logger
-	line  []byte
-	since time.Time // the beginning of the time in which lines are counted
-	lines int
+	log *slog.Logger
+	// conceal masks what the log must not show.
+	conceal func(string) string
+	line    []byte
+	since   time.Time // the beginning of the time in which lines are counted
+	lines   int
 }
 
 // Write takes all of b, so that the child never waits.
@@ -28,7 +30,8 @@ func (l *lineLog) Write(b []byte) (int, error) {
 	for rest := b; len(rest) > 0; {
 		part, after, whole := bytes.Cut(rest, []byte("\n"))
 		rest = after
-		if room := maxLine - len(l.line); room > 0 {
+		// Twice of it, so that a secret is seen whole before the line is cut.
+		if room := 2*maxLine - len(l.line); room > 0 {
 			l.line = append(l.line, part[:min(room, len(part))]...)
 		}
 		if whole {
@@ -39,7 +42,8 @@ func (l *lineLog) Write(b []byte) (int, error) {
 }
 
 func (l *lineLog) say() {
-	line := string(bytes.TrimSpace(l.line))
+	line := l.conceal(string(bytes.TrimSpace(l.line)))
+	line = line[:min(maxLine, len(line))]
 	l.line = l.line[:0]
 	if now := time.Now(); now.Sub(l.since) > linesTime {
 		if left := l.lines - maxLines; left > 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/aptixhq/aptix/internal/llm"
 	"github.com/aptixhq/aptix/internal/mode"
 	"github.com/aptixhq/aptix/internal/rag"
+	"github.com/aptixhq/aptix/internal/secret"
 	"github.com/aptixhq/aptix/internal/store"
 	"github.com/aptixhq/aptix/internal/tool"
 )
@@ -223,7 +224,7 @@ func server(t *testing.T, text string, guarded bool) (*victim, *obedient) {
 		catalog[name] = file // JSON is YAML
 	}
 	v.rig = newRig(t, withCatalog(catalog), func(r *rig) {
-		r.model = llm.New(llm.Config{BaseURL: url, APIKey: "sk-test-canary"})
+		r.model = llm.New(llm.Config{BaseURL: url, APIKey: secret.New("sk-test-canary")})
 		r.times.SweepEvery = time.Hour
 		for _, name := range []string{"look", "deploy", "release"} {
 			r.extra = append(r.extra, v.observed(name))

@@ -20,6 +20,7 @@ import (
 	"github.com/aptixhq/aptix/internal/rag/embedding"
 	"github.com/aptixhq/aptix/internal/rag/sqliteindex"
 	"github.com/aptixhq/aptix/internal/reasoner"
+	"github.com/aptixhq/aptix/internal/secret"
 	"github.com/aptixhq/aptix/internal/session"
 	"github.com/aptixhq/aptix/internal/store/postgres"
 	"github.com/aptixhq/aptix/internal/store/sqlite"
@@ -108,7 +109,7 @@ func (r *rig) start() {
 	sessions.Manager = r.sessions
 	model := r.model
 	if model == nil {
-		model = llm.New(llm.Config{BaseURL: r.provider.URL, APIKey: "sk-test-canary"})
+		model = llm.New(llm.Config{BaseURL: r.provider.URL, APIKey: secret.New("sk-test-canary")})
 	}
 	var journal pipeline.Store = r.store
 	if r.hooks != nil {
@@ -140,7 +141,7 @@ func (r *rig) start() {
 // open opens the store: a file, or a database that other rigs may share.
 func (r *rig) open() (storetest.Store, error) {
 	if r.database != "" {
-		return postgres.Open(r.t.Context(), r.database, r.log)
+		return postgres.Open(r.t.Context(), secret.New(r.database), r.log)
 	}
 	return sqlite.Open(r.t.Context(), r.path, r.log)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/aptixhq/aptix/internal/llm"
 	"github.com/aptixhq/aptix/internal/llm/llmtest"
 	"github.com/aptixhq/aptix/internal/prove"
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 // newAsked is the whole with a provider that answers from a script.
@@ -18,7 +19,7 @@ func newAsked(t *testing.T, with func(*parts), script ...llmtest.Reply) (*whole,
 	t.Helper()
 	fake := llmtest.New(t, script...)
 	return newWhole(t, func(p *parts) {
-		p.model = llm.Config{BaseURL: fake.URL, APIKey: "k"}
+		p.model = llm.Config{BaseURL: fake.URL, APIKey: secret.New("k")}
 		if with != nil {
 			with(p)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/aptixhq/aptix/internal/pipeline"
 	"github.com/aptixhq/aptix/internal/prove"
 	"github.com/aptixhq/aptix/internal/reasoner"
+	"github.com/aptixhq/aptix/internal/secret"
 	"github.com/aptixhq/aptix/internal/tool"
 )
 
@@ -238,7 +239,7 @@ func (w *whole) waiting(t *testing.T, session, turn string) {
 
 // from makes a provider the model.
 func from(p *llmtest.Server) func(*parts) {
-	return func(c *parts) { c.model = llm.Config{BaseURL: p.URL, APIKey: "sk-canary"} }
+	return func(c *parts) { c.model = llm.Config{BaseURL: p.URL, APIKey: secret.New("sk-canary")} }
 }
 
 // refuse sends the requests and checks that each gets its problem, writes nothing

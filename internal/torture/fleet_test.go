@@ -18,6 +18,7 @@ import (
 
 	"github.com/aptixhq/aptix/internal/natstest"
 	"github.com/aptixhq/aptix/internal/pgtest"
+	"github.com/aptixhq/aptix/internal/secret"
 	"github.com/aptixhq/aptix/internal/store/postgres"
 )
 
@@ -97,7 +98,7 @@ func (f *fleet) settle(what string) {
 	f.t.Helper()
 	close(f.stop)
 	f.finish(60 * time.Second)
-	s, err := postgres.Open(f.t.Context(), f.dsn, nil)
+	s, err := postgres.Open(f.t.Context(), secret.New(f.dsn), nil)
 	if err != nil {
 		f.t.Fatal(err)
 	}

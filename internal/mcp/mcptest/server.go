@@ -108,6 +108,13 @@ func addTools(s *sdk.Server) {
 		sort.Strings(names)
 		return said(strings.Join(names, " ")), nil, nil
 	})
+	sdk.AddTool(s, &sdk.Tool{Name: "refuse", Description: "Fails with a text."}, func(_ context.Context, _ *sdk.CallToolRequest, in text) (*sdk.CallToolResult, any, error) {
+		return nil, nil, errors.New(in.Text)
+	})
+	sdk.AddTool(s, &sdk.Tool{Name: "complain", Description: "Writes a line to stderr."}, func(_ context.Context, _ *sdk.CallToolRequest, in text) (*sdk.CallToolResult, any, error) {
+		_, err := fmt.Fprintln(os.Stderr, in.Text)
+		return said("written"), nil, err
+	})
 	sdk.AddTool(s, &sdk.Tool{Name: "append", Description: "Writes a line."}, func(_ context.Context, req *sdk.CallToolRequest, in text) (*sdk.CallToolResult, any, error) {
 		return said("written"), nil, appendLine(fmt.Sprintf("%d %v %s", os.Getpid(), req.Params.Meta["io.github.aptixhq/call"], in.Text))
 	})

@@ -19,6 +19,7 @@ import (
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
 
 	"github.com/aptixhq/aptix/internal/outbound"
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 // APIConfig says where an embeddings API is. BaseURL and Model are required; zero fields
@@ -28,7 +29,7 @@ type APIConfig struct {
 	BaseURL string
 	Model   string
 	// Key is sent as the bearer token; without one no token is sent.
-	Key string
+	Key secret.Text
 	// Batch is how many texts go into one request; 64.
 	Batch int
 	// Timeout bounds one request; 30 s.
@@ -45,11 +46,12 @@ type APIConfig struct {
 // API embeds with the embeddings API of a provider (POST /embeddings). It is safe for
 // concurrent use.
 type API struct {
-	endpoint, model, key string
-	batch                int
-	timeout              time.Duration
-	http                 *http.Client
-	retry                failsafe.Executor[[][]float32]
+	endpoint, model string
+	key             secret.Text
+	batch           int
+	timeout         time.Duration
+	http            *http.Client
+	retry           failsafe.Executor[[][]float32]
 }
 
 // NewAPI returns an API, or an error when the configuration lacks something.
@@ -117,8 +119,8 @@ func (a *API) post(ctx context.Context, texts []string) ([][]float32, error) {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "aptix")
-	if a.key != "" {
-		req.Header.Set("Authorization", "Bearer "+a.key)
+	if !a.key.IsZero() {
+		req.Header.Set("Authorization", "Bearer "+a.key.Reveal())
 	}
 	res, err := a.http.Do(req)
 	if err != nil {

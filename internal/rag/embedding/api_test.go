@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/aptixhq/aptix/internal/rag/embedding"
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -83,7 +84,7 @@ func drops(w http.ResponseWriter) { panic(http.ErrAbortHandler) }
 func TestAPI_InBatchesAndInOrder(t *testing.T) {
 	p := newProvider(t)
 	texts := []string{"", "a", "bb", "ccc", "dddd"}
-	got, err := p.api(t, embedding.APIConfig{Key: "k", Batch: 2}).Embed(t.Context(), texts)
+	got, err := p.api(t, embedding.APIConfig{Key: secret.New("k"), Batch: 2}).Embed(t.Context(), texts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +132,7 @@ func TestAPI_RefusesWhatIsNoEmbedding(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProvider(t, tc.answer)
-			_, err := p.api(t, embedding.APIConfig{Key: "sk-canary"}).Embed(t.Context(), []string{"a", "b"})
+			_, err := p.api(t, embedding.APIConfig{Key: secret.New("sk-canary")}).Embed(t.Context(), []string{"a", "b"})
 			if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "sk-canary") {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 //go:embed schema.sql
@@ -25,10 +27,11 @@ type Store struct{ pool *pgxpool.Pool }
 
 // Open connects to the database that the connection string names, and makes the tables
 // when they are not there.
-func Open(ctx context.Context, connection string) (_ *Store, err error) {
-	pool, err := pgxpool.New(ctx, connection)
+func Open(ctx context.Context, connection secret.Text) (_ *Store, err error) {
+	pool, err := pgxpool.New(ctx, connection.Reveal())
 	if err != nil {
-		return nil, fmt.Errorf("open the indexes: %w", err)
+		// Not a word of it: what cannot be read may be a password anywhere.
+		return nil, errors.New("open the indexes: the connection string cannot be read")
 	}
 	s := &Store{pool: pool}
 	if err := s.prepare(ctx); err != nil {

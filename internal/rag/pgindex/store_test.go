@@ -9,6 +9,7 @@ import (
 	"github.com/aptixhq/aptix/internal/rag"
 	"github.com/aptixhq/aptix/internal/rag/pgindex"
 	"github.com/aptixhq/aptix/internal/rag/ragtest"
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 // cluster is the PostgreSQL server of these tests.
@@ -18,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(cluster.Around(m)) }
 
 func open(t *testing.T, connection string) *pgindex.Store {
 	t.Helper()
-	s, err := pgindex.Open(t.Context(), connection)
+	s, err := pgindex.Open(t.Context(), secret.New(connection))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func TestOpen_Together(t *testing.T) {
 	failed := make(chan error)
 	for range 8 {
 		go func() {
-			s, err := pgindex.Open(t.Context(), connection)
+			s, err := pgindex.Open(t.Context(), secret.New(connection))
 			if err == nil {
 				err = s.Close()
 			}

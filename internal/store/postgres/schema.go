@@ -12,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 // Our migrations, in the order of their numbers. Those that a release has shipped
@@ -36,7 +38,7 @@ const (
 
 // Schema returns the version of a database's schema, 0 when it has none, and the one that
 // this program wants. It changes nothing.
-func Schema(ctx context.Context, connection string) (has, wants int64, err error) {
+func Schema(ctx context.Context, connection secret.Text) (has, wants int64, err error) {
 	config, err := configure(connection)
 	if err != nil {
 		return 0, 0, err

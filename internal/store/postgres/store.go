@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/secret"
 )
 
 // The defaults for what the connection string does not say.
@@ -48,7 +49,7 @@ type Store struct {
 // libpq takes them, and brings its schema up to date. Besides those of libpq it may have
 // pool_max_conns and the other members that pgxpool reads. It fails when the database
 // cannot be reached, and when a newer Aptix has migrated it. A nil log is silent.
-func Open(ctx context.Context, connection string, log *slog.Logger) (*Store, error) {
+func Open(ctx context.Context, connection secret.Text, log *slog.Logger) (*Store, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
@@ -81,13 +82,13 @@ func Open(ctx context.Context, connection string, log *slog.Logger) (*Store, err
 func nameOf(at *pgx.ConnConfig) string { return fmt.Sprintf("database %s on %s", at.Database, at.Host) }
 
 // configure reads the connection string and sets what it leaves open.
-func configure(connection string) (*pgxpool.Config, error) {
-	config, err := pgxpool.ParseConfig(connection)
+func configure(connection secret.Text) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(connection.Reveal())
 	if err != nil {
 		// Not a word of it: what cannot be read may be a password anywhere.
 		return nil, errors.New("its connection string cannot be read; want postgres://USER:PASSWORD@HOST:PORT/DATABASE and parameters that there are")
 	}
-	said := func(member string) bool { return strings.Contains(connection, member) }
+	said := func(member string) bool { return strings.Contains(connection.Reveal(), member) }
 	if !said("default_query_exec_mode") {
 		// Statements without a name: what a statement looks like is asked once for each
 		// connection and kept here, and every run of it is then one round trip that parses,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/pgtest"
+	"github.com/aptixhq/aptix/internal/secret"
 	"github.com/aptixhq/aptix/internal/store"
 	"github.com/aptixhq/aptix/internal/store/storetest"
 )
@@ -31,7 +32,7 @@ func TestStore(t *testing.T) {
 // open opens a store whose closing is the caller's business.
 func open(t testing.TB, database string) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), database, nil)
+	s, err := Open(t.Context(), secret.New(database), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +131,7 @@ func TestOpen_ManyAtOnce(t *testing.T) {
 	var work sync.WaitGroup
 	for range 5 {
 		work.Go(func() {
-			s, err := Open(t.Context(), database, nil)
+			s, err := Open(t.Context(), secret.New(database), nil)
 			if err != nil {
 				t.Error(err)
 				return
@@ -149,7 +150,7 @@ func TestOpen_RefusesNewerSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeStore(t, s)
-	s, err = Open(t.Context(), database, nil)
+	s, err = Open(t.Context(), secret.New(database), nil)
 	if err == nil {
 		closeStore(t, s)
 		t.Fatal("it was opened")
@@ -165,7 +166,7 @@ func TestOpen_ErrorHidesThePassword(t *testing.T) {
 		"postgres://ann:s3cret@127.0.0.1:1/x?sslmode=nonsense",
 		"host=127.0.0.1 port=1 password=s3cret dbname=x connect_timeout=1",
 	} {
-		s, err := Open(t.Context(), connection, nil)
+		s, err := Open(t.Context(), secret.New(connection), nil)
 		if err == nil {
 			closeStore(t, s)
 			t.Fatal("it was opened")
@@ -182,7 +183,7 @@ func TestOpen_RefusesStandby(t *testing.T) {
 	closeStore(t, open(t, database))
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	s, err := Open(ctx, database+" default_transaction_read_only=on", nil)
+	s, err := Open(ctx, secret.New(database+" default_transaction_read_only=on"), nil)
 	if err == nil {
 		closeStore(t, s)
 		t.Fatal("it was opened")
