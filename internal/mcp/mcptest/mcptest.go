@@ -36,6 +36,8 @@ const (
 	// and descriptions cannot.
 	Names Kind = "names"
 	Bombs Kind = "bombs"
+	// Leaky writes all of its variables to stderr, and is good otherwise.
+	Leaky Kind = "leaky"
 	// Mute answers everything but the list of tools.
 	Mute Kind = "mute"
 )
@@ -55,6 +57,11 @@ func Main() {
 func Serve(kind Kind) {
 	if odd(kind) {
 		os.Exit(0)
+	}
+	if kind == Leaky {
+		for _, v := range os.Environ() {
+			_, _ = fmt.Fprintln(os.Stderr, v)
+		}
 	}
 	if err := New(kind).Run(context.Background(), &sdk.StdioTransport{}); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "mcptest:", err)
