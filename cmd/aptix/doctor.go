@@ -77,6 +77,7 @@ It exits with 1 when something would not work.`,
 			{"modes", probeTime, func(context.Context) (string, error) { return checkModes(cfg) }},
 			{"indexes", indexTime, func(ctx context.Context) (string, error) { return checkIndexes(ctx, cfg) }},
 			{"provider", probeTime, func(ctx context.Context) (string, error) { return checkProvider(ctx, cfg) }},
+			{"outbound", probeTime, func(context.Context) (string, error) { return outboundPolicy(cfg), nil }},
 			{"continuity", memoryTime, func(ctx context.Context) (string, error) { return checkContinuity(ctx, cfg, probe) }},
 		}
 		if err := cfg.CheckSecrets(); err != nil {
