@@ -594,6 +594,7 @@ func (w *whole) failed(t *testing.T, f failure, a answer) {
 	if p.Status != f.status || !strings.Contains(p.Detail, f.says) {
 		t.Errorf("got %d %q, want %d with %q", p.Status, p.Detail, f.status, f.says)
 	}
+	hidesInsides(t, a.Body.String())
 	if strings.Contains(a.Body.String(), "canary") || strings.Contains(a.Body.String(), "127.0.0.1") {
 		t.Errorf("the answer shows what is nobody's business: %s", a.Body)
 	}

@@ -507,6 +507,7 @@ func (a answer) openAIFault() *OpenAIFault {
 // problem reads the answer as a problem and checks what all of them have in common.
 func (a answer) problem(t *testing.T) Problem {
 	t.Helper()
+	hidesInsides(t, a.Body.String())
 	if fault := a.openAIFault(); fault != nil {
 		return Problem{Status: a.Code, Detail: fault.Message, Code: agent.Kind(fault.Code)}
 	}
