@@ -148,7 +148,7 @@ func (d *document) serve(command, shown string) {
 	d.stop()
 	d.url = ""
 	d.server = d.command(context.WithoutCancel(d.Context()), "exec "+strings.ReplaceAll(command, "go run ./cmd/aptix", "aptix"))
-	said := &output{whole: make(chan string, 1), end: "Ctrl-C stops it."}
+	said := &firstWords{whole: make(chan string, 1), end: "Ctrl-C stops it."}
 	d.server.Stderr = said
 	if err := d.server.Start(); err != nil {
 		d.Fatal(err)
@@ -177,14 +177,14 @@ func (d *document) stop() {
 	d.server = nil
 }
 
-// output collects what a server prints until its banner ends.
-type output struct {
+// firstWords collects what a server prints until its banner ends.
+type firstWords struct {
 	text  bytes.Buffer
 	end   string
 	whole chan string
 }
 
-func (o *output) Write(b []byte) (int, error) {
+func (o *firstWords) Write(b []byte) (int, error) {
 	if o.end != "" {
 		o.text.Write(b)
 		if strings.Contains(o.text.String(), o.end) {
