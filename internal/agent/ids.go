@@ -65,4 +65,15 @@ type Caller struct {
 	User UserID
 	// Role is empty for what the server does by itself in the name of a user.
 	Role Role
+	// Key is the API key that says so; empty for tokens, and where nobody authenticates.
+	Key KeyID
+}
+
+// OnlyOwn reports whether the caller sees no sessions but those that it created: only who
+// is known to see more does, and what the server does by itself.
+func (c Caller) OnlyOwn() bool { return c.Role != "" && !c.Role.Includes(RoleOperator) }
+
+// Sees reports whether a session is there for the caller.
+func (c Caller) Sees(s Session) bool {
+	return s.Org == c.Org && (!c.OnlyOwn() || s.CreatedBy == c.User)
 }

@@ -83,20 +83,36 @@ const sessionList = "sessions"
 // Sessions returns a page of the organisation's sessions, newest first, and the
 // cursor of the next page, which is empty on the last one.
 func (s *Store) Sessions(ctx context.Context, org agent.OrgID, page store.Page) ([]agent.Session, string, error) {
+	return s.sessionPage(ctx, page, org, func(ctx context.Context, q *db.Queries, at int64, id agent.SessionID, size int) ([]db.Session, error) {
+		return q.Sessions(ctx, db.SessionsParams{Org: org, CreatedAt: at, SessionID: id, Size: int32(size)})
+	})
+}
+
+// SessionsOfUser is Sessions for those that one user has created.
+func (s *Store) SessionsOfUser(ctx context.Context, org agent.OrgID, user agent.UserID, page store.Page) ([]agent.Session, string, error) {
+	return s.sessionPage(ctx, page, org, func(ctx context.Context, q *db.Queries, at int64, id agent.SessionID, size int) ([]db.Session, error) {
+		return q.SessionsOfUser(ctx, db.SessionsOfUserParams{Org: org, CreatedBy: user, CreatedAt: at, SessionID: id, Size: int32(size)})
+	})
+}
+
+// sessionPage reads a page of sessions that come after a moment and an id.
+func (s *Store) sessionPage(ctx context.Context, page store.Page, org agent.OrgID,
+	read func(ctx context.Context, q *db.Queries, at int64, id agent.SessionID, size int) ([]db.Session, error),
+) ([]agent.Session, string, error) {
+	at, id := int64(math.MaxInt64), agent.SessionID("")
 	after, err := page.After(sessionList, 2)
 	if err != nil {
 		return nil, "", err
 	}
-	from := db.SessionsParams{Org: org, CreatedAt: math.MaxInt64, Size: int32(page.Size()) + 1}
 	if after != nil {
-		if from.CreatedAt, err = strconv.ParseInt(after[0], 10, 64); err != nil {
+		if at, err = strconv.ParseInt(after[0], 10, 64); err != nil {
 			return nil, "", store.BadCursor(err)
 		}
-		from.SessionID = agent.SessionID(after[1])
+		id = agent.SessionID(after[1])
 	}
 	var rows []db.Session
 	err = s.repeat(ctx, fmt.Sprintf("list the sessions of %s", org), func(ctx context.Context, q *db.Queries) (err error) {
-		rows, err = q.Sessions(ctx, from)
+		rows, err = read(ctx, q, at, id, page.Size()+1)
 		return err
 	})
 	if err != nil {

@@ -39,18 +39,32 @@ const sessionList = "sessions"
 // Sessions returns a page of the organisation's sessions, newest first, and the
 // cursor of the next page, which is empty on the last one.
 func (s *Store) Sessions(ctx context.Context, org agent.OrgID, page store.Page) ([]agent.Session, string, error) {
+	return sessionPage(page, org, func(at int64, id agent.SessionID, size int) ([]db.Session, error) {
+		return s.read.Sessions(ctx, db.SessionsParams{Org: org, CreatedAt: at, SessionID: id, Size: int64(size)})
+	})
+}
+
+// SessionsOfUser is Sessions for those that one user has created.
+func (s *Store) SessionsOfUser(ctx context.Context, org agent.OrgID, user agent.UserID, page store.Page) ([]agent.Session, string, error) {
+	return sessionPage(page, org, func(at int64, id agent.SessionID, size int) ([]db.Session, error) {
+		return s.read.SessionsOfUser(ctx, db.SessionsOfUserParams{Org: org, CreatedBy: user, CreatedAt: at, SessionID: id, Size: int64(size)})
+	})
+}
+
+// sessionPage reads a page of sessions that come after a moment and an id.
+func sessionPage(page store.Page, org agent.OrgID, read func(at int64, id agent.SessionID, size int) ([]db.Session, error)) ([]agent.Session, string, error) {
+	at, id := int64(math.MaxInt64), agent.SessionID("")
 	after, err := page.After(sessionList, 2)
 	if err != nil {
 		return nil, "", err
 	}
-	from := db.SessionsParams{Org: org, CreatedAt: math.MaxInt64, Size: int64(page.Size()) + 1}
 	if after != nil {
-		if from.CreatedAt, err = strconv.ParseInt(after[0], 10, 64); err != nil {
+		if at, err = strconv.ParseInt(after[0], 10, 64); err != nil {
 			return nil, "", store.BadCursor(err)
 		}
-		from.SessionID = agent.SessionID(after[1])
+		id = agent.SessionID(after[1])
 	}
-	rows, err := s.read.Sessions(ctx, from)
+	rows, err := read(at, id, page.Size()+1)
 	if err != nil {
 		return nil, "", explain(fmt.Sprintf("list the sessions of %s", org), err)
 	}

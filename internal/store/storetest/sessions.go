@@ -18,6 +18,7 @@ func sessionTests() []test {
 		{"UnknownSessionIsNotFound", unknownSession},
 		{"OtherOrganisationsSeeNothing", otherOrganisations},
 		{"ListIsNewestFirst", sessionList},
+		{"ListOfAUserIsNewestFirst", sessionsOfUser},
 		{"SetToolsReplacesAndMovesVersion", setTools},
 		{"BadCursorIsRefused", badCursors},
 		{"DeleteErasesEverythingUnderIt", deleteSession},
@@ -120,6 +121,36 @@ func sessionList(t *testing.T, d *data) {
 		if wantPages := (7 + size - 1) / size; pages != wantPages {
 			t.Errorf("got %d pages of %d, want %d", pages, size, wantPages)
 		}
+	}
+}
+
+func sessionsOfUser(t *testing.T, d *data) {
+	var want []agent.SessionID
+	for i := range 9 {
+		sess := newSession(agent.SessionID(fmt.Sprintf("s%d", i)))
+		sess.CreatedAt = at(i / 2)
+		switch i % 3 {
+		case 1:
+			sess.CreatedBy = "bob"
+		case 2:
+			sess.Org = otherOrg // another ann
+		default:
+			want = append([]agent.SessionID{sess.ID}, want...)
+		}
+		create(t, d, sess)
+	}
+	for _, size := range []int{1, 2, 50} {
+		all, _ := collect(t, size, func(p store.Page) ([]agent.Session, string, error) {
+			return d.SessionsOfUser(t.Context(), org, "ann", p)
+		})
+		var got []agent.SessionID
+		for _, s := range all {
+			got = append(got, s.ID)
+		}
+		same(t, fmt.Sprintf("ann's sessions in pages of %d", size), got, want)
+	}
+	if none, _, err := d.SessionsOfUser(t.Context(), org, "eve", store.Page{}); err != nil || len(none) != 0 {
+		t.Errorf("got %d sessions of nobody (error %v)", len(none), err)
 	}
 }
 

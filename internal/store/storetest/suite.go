@@ -24,6 +24,7 @@ type Store interface {
 	CreateSession(context.Context, agent.Session) error
 	Session(context.Context, agent.OrgID, agent.SessionID) (agent.Session, error)
 	Sessions(context.Context, agent.OrgID, store.Page) ([]agent.Session, string, error)
+	SessionsOfUser(context.Context, agent.OrgID, agent.UserID, store.Page) ([]agent.Session, string, error)
 	DeleteSession(context.Context, agent.OrgID, agent.SessionID) error
 	SetTools(context.Context, agent.OrgID, agent.SessionID, json.RawMessage) error
 	ChangeMode(context.Context, agent.ModeChange) (agent.Session, agent.ModeChange, bool, error)
@@ -45,6 +46,12 @@ type Store interface {
 	Blob(context.Context, agent.OrgID, string) ([]byte, error)
 	EraseOrg(context.Context, agent.OrgID) (int, error)
 	EraseIdle(context.Context, time.Time, store.SessionKey, int) (int, store.SessionKey, error)
+	CreateKey(context.Context, agent.APIKey, [32]byte) error
+	Key(context.Context, agent.KeyID) (agent.APIKey, [32]byte, error)
+	Keys(context.Context, agent.OrgID, store.Page) ([]agent.APIKey, string, error)
+	RevokeKey(context.Context, agent.OrgID, agent.KeyID, time.Time) (agent.APIKey, error)
+	TouchKey(context.Context, agent.OrgID, agent.KeyID, time.Time) error
+	AnyKey(context.Context) (bool, error)
 	Room() error
 	Ping(context.Context) error
 	Close() error
@@ -66,6 +73,7 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() Store)) {
 		{"Branch", branchTests()},
 		{"Blob", blobTests()},
 		{"Erase", eraseTests()},
+		{"Key", keyTests()},
 		{"Concurrency", concurrencyTests()},
 	} {
 		t.Run(group.name, func(t *testing.T) {

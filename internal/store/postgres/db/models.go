@@ -8,6 +8,20 @@ import (
 	"github.com/aptixhq/aptix/internal/agent"
 )
 
+type ApiKey struct {
+	Org          agent.OrgID
+	KeyID        agent.KeyID
+	UserID       agent.UserID
+	Name         string
+	Role         agent.Role
+	SecretSHA256 []byte
+	CreatedAt    int64
+	CreatedBy    agent.UserID
+	ExpiresAt    int64
+	RevokedAt    int64
+	LastUsedAt   int64
+}
+
 type Blob struct {
 	Org       agent.OrgID
 	SHA256    string

@@ -30,6 +30,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.admitStmt, err = db.PrepareContext(ctx, admit); err != nil {
 		return nil, fmt.Errorf("error preparing query Admit: %w", err)
 	}
+	if q.allKeysStmt, err = db.PrepareContext(ctx, allKeys); err != nil {
+		return nil, fmt.Errorf("error preparing query AllKeys: %w", err)
+	}
+	if q.anyKeyStmt, err = db.PrepareContext(ctx, anyKey); err != nil {
+		return nil, fmt.Errorf("error preparing query AnyKey: %w", err)
+	}
 	if q.blobStmt, err = db.PrepareContext(ctx, blob); err != nil {
 		return nil, fmt.Errorf("error preparing query Blob: %w", err)
 	}
@@ -63,6 +69,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.insertBlobRefStmt, err = db.PrepareContext(ctx, insertBlobRef); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertBlobRef: %w", err)
 	}
+	if q.insertKeyStmt, err = db.PrepareContext(ctx, insertKey); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertKey: %w", err)
+	}
 	if q.insertModeChangeStmt, err = db.PrepareContext(ctx, insertModeChange); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertModeChange: %w", err)
 	}
@@ -74,6 +83,15 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.insertTurnStmt, err = db.PrepareContext(ctx, insertTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertTurn: %w", err)
+	}
+	if q.keyStmt, err = db.PrepareContext(ctx, key); err != nil {
+		return nil, fmt.Errorf("error preparing query Key: %w", err)
+	}
+	if q.keyByIDStmt, err = db.PrepareContext(ctx, keyByID); err != nil {
+		return nil, fmt.Errorf("error preparing query KeyByID: %w", err)
+	}
+	if q.keysStmt, err = db.PrepareContext(ctx, keys); err != nil {
+		return nil, fmt.Errorf("error preparing query Keys: %w", err)
 	}
 	if q.lastCompletedStmt, err = db.PrepareContext(ctx, lastCompleted); err != nil {
 		return nil, fmt.Errorf("error preparing query LastCompleted: %w", err)
@@ -96,6 +114,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.positionStmt, err = db.PrepareContext(ctx, position); err != nil {
 		return nil, fmt.Errorf("error preparing query Position: %w", err)
 	}
+	if q.revokeKeyStmt, err = db.PrepareContext(ctx, revokeKey); err != nil {
+		return nil, fmt.Errorf("error preparing query RevokeKey: %w", err)
+	}
 	if q.sessionStmt, err = db.PrepareContext(ctx, session); err != nil {
 		return nil, fmt.Errorf("error preparing query Session: %w", err)
 	}
@@ -107,6 +128,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.sessionsOfStmt, err = db.PrepareContext(ctx, sessionsOf); err != nil {
 		return nil, fmt.Errorf("error preparing query SessionsOf: %w", err)
+	}
+	if q.sessionsOfUserStmt, err = db.PrepareContext(ctx, sessionsOfUser); err != nil {
+		return nil, fmt.Errorf("error preparing query SessionsOfUser: %w", err)
 	}
 	if q.setModeStmt, err = db.PrepareContext(ctx, setMode); err != nil {
 		return nil, fmt.Errorf("error preparing query SetMode: %w", err)
@@ -122,6 +146,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.stirredStmt, err = db.PrepareContext(ctx, stirred); err != nil {
 		return nil, fmt.Errorf("error preparing query Stirred: %w", err)
+	}
+	if q.touchKeyStmt, err = db.PrepareContext(ctx, touchKey); err != nil {
+		return nil, fmt.Errorf("error preparing query TouchKey: %w", err)
 	}
 	if q.transcriptStmt, err = db.PrepareContext(ctx, transcript); err != nil {
 		return nil, fmt.Errorf("error preparing query Transcript: %w", err)
@@ -151,6 +178,16 @@ func (q *Queries) Close() error {
 	if q.admitStmt != nil {
 		if cerr := q.admitStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing admitStmt: %w", cerr)
+		}
+	}
+	if q.allKeysStmt != nil {
+		if cerr := q.allKeysStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing allKeysStmt: %w", cerr)
+		}
+	}
+	if q.anyKeyStmt != nil {
+		if cerr := q.anyKeyStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing anyKeyStmt: %w", cerr)
 		}
 	}
 	if q.blobStmt != nil {
@@ -208,6 +245,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing insertBlobRefStmt: %w", cerr)
 		}
 	}
+	if q.insertKeyStmt != nil {
+		if cerr := q.insertKeyStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertKeyStmt: %w", cerr)
+		}
+	}
 	if q.insertModeChangeStmt != nil {
 		if cerr := q.insertModeChangeStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertModeChangeStmt: %w", cerr)
@@ -226,6 +268,21 @@ func (q *Queries) Close() error {
 	if q.insertTurnStmt != nil {
 		if cerr := q.insertTurnStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertTurnStmt: %w", cerr)
+		}
+	}
+	if q.keyStmt != nil {
+		if cerr := q.keyStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing keyStmt: %w", cerr)
+		}
+	}
+	if q.keyByIDStmt != nil {
+		if cerr := q.keyByIDStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing keyByIDStmt: %w", cerr)
+		}
+	}
+	if q.keysStmt != nil {
+		if cerr := q.keysStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing keysStmt: %w", cerr)
 		}
 	}
 	if q.lastCompletedStmt != nil {
@@ -263,6 +320,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing positionStmt: %w", cerr)
 		}
 	}
+	if q.revokeKeyStmt != nil {
+		if cerr := q.revokeKeyStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing revokeKeyStmt: %w", cerr)
+		}
+	}
 	if q.sessionStmt != nil {
 		if cerr := q.sessionStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing sessionStmt: %w", cerr)
@@ -281,6 +343,11 @@ func (q *Queries) Close() error {
 	if q.sessionsOfStmt != nil {
 		if cerr := q.sessionsOfStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing sessionsOfStmt: %w", cerr)
+		}
+	}
+	if q.sessionsOfUserStmt != nil {
+		if cerr := q.sessionsOfUserStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing sessionsOfUserStmt: %w", cerr)
 		}
 	}
 	if q.setModeStmt != nil {
@@ -306,6 +373,11 @@ func (q *Queries) Close() error {
 	if q.stirredStmt != nil {
 		if cerr := q.stirredStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing stirredStmt: %w", cerr)
+		}
+	}
+	if q.touchKeyStmt != nil {
+		if cerr := q.touchKeyStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing touchKeyStmt: %w", cerr)
 		}
 	}
 	if q.transcriptStmt != nil {
@@ -374,6 +446,8 @@ type Queries struct {
 	tx                   *sql.Tx
 	admissionStmt        *sql.Stmt
 	admitStmt            *sql.Stmt
+	allKeysStmt          *sql.Stmt
+	anyKeyStmt           *sql.Stmt
 	blobStmt             *sql.Stmt
 	copyBlobRefsStmt     *sql.Stmt
 	copyStepsStmt        *sql.Stmt
@@ -385,10 +459,14 @@ type Queries struct {
 	idleQueuesStmt       *sql.Stmt
 	insertBlobStmt       *sql.Stmt
 	insertBlobRefStmt    *sql.Stmt
+	insertKeyStmt        *sql.Stmt
 	insertModeChangeStmt *sql.Stmt
 	insertSessionStmt    *sql.Stmt
 	insertStepStmt       *sql.Stmt
 	insertTurnStmt       *sql.Stmt
+	keyStmt              *sql.Stmt
+	keyByIDStmt          *sql.Stmt
+	keysStmt             *sql.Stmt
 	lastCompletedStmt    *sql.Stmt
 	modeChangeByCallStmt *sql.Stmt
 	modeChangesStmt      *sql.Stmt
@@ -396,15 +474,18 @@ type Queries struct {
 	moveTurnStmt         *sql.Stmt
 	nextQueuedStmt       *sql.Stmt
 	positionStmt         *sql.Stmt
+	revokeKeyStmt        *sql.Stmt
 	sessionStmt          *sql.Stmt
 	sessionsStmt         *sql.Stmt
 	sessionsAfterStmt    *sql.Stmt
 	sessionsOfStmt       *sql.Stmt
+	sessionsOfUserStmt   *sql.Stmt
 	setModeStmt          *sql.Stmt
 	setToolsStmt         *sql.Stmt
 	standingStmt         *sql.Stmt
 	stepsStmt            *sql.Stmt
 	stirredStmt          *sql.Stmt
+	touchKeyStmt         *sql.Stmt
 	transcriptStmt       *sql.Stmt
 	turnStmt             *sql.Stmt
 	turnBlobsStmt        *sql.Stmt
@@ -418,6 +499,8 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		tx:                   tx,
 		admissionStmt:        q.admissionStmt,
 		admitStmt:            q.admitStmt,
+		allKeysStmt:          q.allKeysStmt,
+		anyKeyStmt:           q.anyKeyStmt,
 		blobStmt:             q.blobStmt,
 		copyBlobRefsStmt:     q.copyBlobRefsStmt,
 		copyStepsStmt:        q.copyStepsStmt,
@@ -429,10 +512,14 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		idleQueuesStmt:       q.idleQueuesStmt,
 		insertBlobStmt:       q.insertBlobStmt,
 		insertBlobRefStmt:    q.insertBlobRefStmt,
+		insertKeyStmt:        q.insertKeyStmt,
 		insertModeChangeStmt: q.insertModeChangeStmt,
 		insertSessionStmt:    q.insertSessionStmt,
 		insertStepStmt:       q.insertStepStmt,
 		insertTurnStmt:       q.insertTurnStmt,
+		keyStmt:              q.keyStmt,
+		keyByIDStmt:          q.keyByIDStmt,
+		keysStmt:             q.keysStmt,
 		lastCompletedStmt:    q.lastCompletedStmt,
 		modeChangeByCallStmt: q.modeChangeByCallStmt,
 		modeChangesStmt:      q.modeChangesStmt,
@@ -440,15 +527,18 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		moveTurnStmt:         q.moveTurnStmt,
 		nextQueuedStmt:       q.nextQueuedStmt,
 		positionStmt:         q.positionStmt,
+		revokeKeyStmt:        q.revokeKeyStmt,
 		sessionStmt:          q.sessionStmt,
 		sessionsStmt:         q.sessionsStmt,
 		sessionsAfterStmt:    q.sessionsAfterStmt,
 		sessionsOfStmt:       q.sessionsOfStmt,
+		sessionsOfUserStmt:   q.sessionsOfUserStmt,
 		setModeStmt:          q.setModeStmt,
 		setToolsStmt:         q.setToolsStmt,
 		standingStmt:         q.standingStmt,
 		stepsStmt:            q.stepsStmt,
 		stirredStmt:          q.stirredStmt,
+		touchKeyStmt:         q.touchKeyStmt,
 		transcriptStmt:       q.transcriptStmt,
 		turnStmt:             q.turnStmt,
 		turnBlobsStmt:        q.turnBlobsStmt,

@@ -362,6 +362,70 @@ func (q *Queries) SessionsOf(ctx context.Context, arg SessionsOfParams) ([]agent
 	return items, nil
 }
 
+const sessionsOfUser = `-- name: SessionsOfUser :many
+SELECT org, session_id, created_by, mode, version, system_prompt, client_tools, agent_context, conversation_context, solution_context, concurrency, last_response_id, turns, created_at, updated_at, approved_tools, parent_session, parent_turn, mode_entry FROM sessions
+WHERE org = ?1 AND created_by = ?2 AND created_at <= ?3 AND (created_at < ?3 OR session_id < ?4)
+ORDER BY created_at DESC, session_id DESC
+LIMIT ?5
+`
+
+type SessionsOfUserParams struct {
+	Org       agent.OrgID
+	CreatedBy agent.UserID
+	CreatedAt int64
+	SessionID agent.SessionID
+	Size      int64
+}
+
+func (q *Queries) SessionsOfUser(ctx context.Context, arg SessionsOfUserParams) ([]Session, error) {
+	rows, err := q.query(ctx, q.sessionsOfUserStmt, sessionsOfUser,
+		arg.Org,
+		arg.CreatedBy,
+		arg.CreatedAt,
+		arg.SessionID,
+		arg.Size,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Session
+	for rows.Next() {
+		var i Session
+		if err := rows.Scan(
+			&i.Org,
+			&i.SessionID,
+			&i.CreatedBy,
+			&i.Mode,
+			&i.Version,
+			&i.SystemPrompt,
+			&i.ClientTools,
+			&i.AgentContext,
+			&i.ConversationContext,
+			&i.SolutionContext,
+			&i.Concurrency,
+			&i.LastResponseID,
+			&i.Turns,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.ApprovedTools,
+			&i.ParentSession,
+			&i.ParentTurn,
+			&i.ModeEntry,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const setMode = `-- name: SetMode :one
 UPDATE sessions SET mode = ?1, mode_entry = 'pending', version = version + 1, updated_at = ?2
 WHERE org = ?3 AND session_id = ?4

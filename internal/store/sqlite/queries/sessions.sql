@@ -16,6 +16,12 @@ WHERE org = @org AND created_at <= @created_at AND (created_at < @created_at OR 
 ORDER BY created_at DESC, session_id DESC
 LIMIT @size;
 
+-- name: SessionsOfUser :many
+SELECT * FROM sessions
+WHERE org = @org AND created_by = @created_by AND created_at <= @created_at AND (created_at < @created_at OR session_id < @session_id)
+ORDER BY created_at DESC, session_id DESC
+LIMIT @size;
+
 -- name: SetTools :execrows
 UPDATE sessions SET client_tools = @client_tools, version = version + 1, updated_at = @updated_at
 WHERE org = @org AND session_id = @session_id;

@@ -1,0 +1,25 @@
+-- name: InsertKey :execrows
+INSERT INTO api_keys (org, key_id, user_id, name, role, secret_sha256, created_at, created_by, expires_at, revoked_at, last_used_at)
+VALUES (@org, @key_id, @user_id, @name, @role, @secret_sha256, @created_at, @created_by, @expires_at, 0, 0)
+ON CONFLICT DO NOTHING;
+
+-- name: KeyByID :one
+SELECT * FROM api_keys WHERE key_id = @key_id;
+
+-- name: Key :one
+SELECT * FROM api_keys WHERE org = @org AND key_id = @key_id;
+
+-- name: Keys :many
+SELECT * FROM api_keys WHERE org = @org AND key_id > @after ORDER BY key_id LIMIT @size;
+
+-- name: AllKeys :many
+SELECT * FROM api_keys WHERE (org, key_id) > (@org, @key_id) ORDER BY org, key_id LIMIT @size;
+
+-- name: RevokeKey :execrows
+UPDATE api_keys SET revoked_at = @revoked_at WHERE org = @org AND key_id = @key_id AND revoked_at = 0;
+
+-- name: TouchKey :exec
+UPDATE api_keys SET last_used_at = @last_used_at WHERE org = @org AND key_id = @key_id AND last_used_at < @last_used_at;
+
+-- name: AnyKey :one
+SELECT EXISTS (SELECT 1 FROM api_keys WHERE key_id > '') AS found;
