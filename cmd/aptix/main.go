@@ -67,6 +67,9 @@ func run(args []string) int {
 		return exitFailed
 	}
 	say(stderr, "aptix: %v", err)
+	if client.CodeOf(err) == client.CodeUnauthenticated {
+		say(stderr, "Set APTIX_API_KEY to a key of this server, or APTIX_API_KEY_FILE to a file that holds one.")
+	}
 	return exitFailed
 }
 
@@ -85,7 +88,7 @@ Start with 'aptix serve', and in a second terminal 'aptix ask "hello"' or
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	group(root)
-	root.AddCommand(newServe(), newChat(), newAsk(), newACP(), newPreview(), newModes(), newTools(), newMCP(), newSessions(), newIndex(), newBackup(), newErase(), newDoctor(), newVersion())
+	root.AddCommand(newServe(), newChat(), newAsk(), newACP(), newPreview(), newModes(), newTools(), newMCP(), newSessions(), newIndex(), newKeys(), newBackup(), newErase(), newDoctor(), newVersion())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{err, cmd.CommandPath()} })
 	return root
 }

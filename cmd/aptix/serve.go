@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/aptixhq/aptix/internal/access"
 	"github.com/aptixhq/aptix/internal/bus"
 	"github.com/aptixhq/aptix/internal/config"
 	"github.com/aptixhq/aptix/internal/events"
@@ -54,8 +55,13 @@ password.
 Flags go over environment (APTIX_LISTEN and so on), environment over the file,
 the file over defaults; 'aptix doctor' shows what is used.
 
-Ctrl-C stops it. SIGHUP has it read the mode files anew, for turns that begin later;
-when something is wrong with them it keeps those that it has, and says so.`,
+Nobody has to authenticate at first, and only this machine is answered. The first key,
+made with 'aptix keys create', changes that for everybody at once; then, or with an
+issuer of tokens configured, the server may listen elsewhere.
+
+Ctrl-C stops it. SIGHUP has it read the certificate and the mode files anew, for turns
+that begin later; when something is wrong with them it keeps those that it has, and
+says so.`,
 		Args: takes(0, 0, ""),
 	}
 	f := cmd.Flags()
@@ -66,6 +72,8 @@ when something is wrong with them it keeps those that it has, and says so.`,
 	f.String("nats", "", "NATS servers between several nodes, nats://HOST:PORT; only with PostgreSQL")
 	f.String("modes", "", "folder of mode files (default: the built-in modes)")
 	f.String("provider", "", "demo or openai (default: openai when OPENAI_API_KEY is set, else demo)")
+	f.String("tls-cert", "", "file of the server's certificate, with its chain")
+	f.String("tls-key", "", "file of its key")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := config.Load(config.Options{File: file, Flags: changedFlags(cmd)})
 		if err != nil {
@@ -83,9 +91,9 @@ when something is wrong with them it keeps those that it has, and says so.`,
 // changedFlags returns the settings that were made on the command line, by their key.
 func changedFlags(cmd *cobra.Command) map[string]string {
 	set := map[string]string{}
-	for _, name := range []string{"listen", "data", "database", "nats", "modes", "provider"} {
-		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {
-			set[name] = f.Value.String()
+	for _, key := range []string{"listen", "data", "database", "nats", "modes", "provider", "tls.cert", "tls.key"} {
+		if f := cmd.Flags().Lookup(strings.ReplaceAll(key, ".", "-")); f != nil && f.Changed {
+			set[key] = f.Value.String()
 		}
 	}
 	return set
@@ -94,10 +102,11 @@ func changedFlags(cmd *cobra.Command) map[string]string {
 // serve runs a server until a signal comes.
 func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-chan os.Signal) (err error) {
 	log := slog.New(slog.NewTextHandler(stderr, nil))
-	if err := server.CheckListen(cfg.Listen, false); err != nil {
+	if err := cfg.CheckSecrets(); err != nil {
 		return err
 	}
-	if err := cfg.CheckSecrets(); err != nil {
+	cert, err := readCertificate(cfg.TLS, log)
+	if err != nil {
 		return err
 	}
 	p, err := build(ctx, cfg, log)
@@ -105,6 +114,13 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 		return err
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
+	on, err := p.identity.keys.Look(ctx)
+	if err != nil {
+		return err
+	}
+	if err := server.CheckListen(cfg.Listen, on); err != nil {
+		return err
+	}
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -129,14 +145,22 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 	served := make(chan error, 1)
 	go func() {
 		defer close(served)
-		served <- web.Serve(listener)
+		if cert == nil {
+			served <- web.Serve(listener)
+			return
+		}
+		web.TLSConfig = cert.config()
+		served <- web.ServeTLS(listener, "", "")
 	}()
-	say(stderr, "%s", banner(cfg, p.modes.live.Current(), "http://"+listener.Addr().String()))
+	say(stderr, "%s", banner(cfg, p.modes.live.Current(), scheme(cfg)+listener.Addr().String(), security(cfg, on, onLoopback(listener.Addr()))))
 
 	for {
 		select {
 		case <-hangups:
 			p.modes.reload()
+			if cert != nil {
+				cert.reload()
+			}
 			continue
 		case err = <-served:
 			err = fmt.Errorf("serve: %w", err)
@@ -155,6 +179,7 @@ type parts struct {
 	documents rag.Keeper
 	mcp       *mcp.Servers
 	modes     *liveModes
+	identity  identity
 	sessions  *session.Manager
 	turns     *pipeline.Pipeline
 	server    *server.Server
@@ -164,6 +189,7 @@ func (p *parts) close() error {
 	if p.bus != nil {
 		p.bus.Close()
 	}
+	p.identity.keys.Close()
 	return errors.Join(p.documents.Close(), p.store.Close())
 }
 
@@ -242,17 +268,29 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 	if err != nil {
 		return nil, err
 	}
-	door, err := responsesapi.New(responsesapi.Config{Turns: turns, Sessions: manager, Tools: registry, Contexts: contexts})
+	// What the doors have is what their callers may see.
+	theirSessions, theirTurns := access.NewSessions(manager), access.NewTurns(turns, manager)
+	door, err := responsesapi.New(responsesapi.Config{Turns: theirTurns, Sessions: theirSessions, Tools: registry, Contexts: contexts})
+	if err != nil {
+		return nil, err
+	}
+	who, err := openIdentity(cfg, store, log)
+	if err != nil {
+		return nil, err
+	}
+	proxies, err := cfg.Proxies()
 	if err != nil {
 		return nil, err
 	}
 	edge, err := server.New(server.Config{
-		Turns: turns, Sessions: manager, Responses: door, Catalog: catalog, Registry: registry, Log: log, Ready: store.Ping,
+		Turns: theirTurns, Sessions: theirSessions, Responses: door, Catalog: catalog, Registry: registry, Log: log, Ready: store.Ping,
+		Auth: who.authenticator, Open: func() bool { return !who.keys.On() }, Keys: who.keys,
+		Loopback: loopbackAddress(cfg.Listen), Hosts: cfg.Hosts, Proxies: proxies,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &parts{store: store, bus: others, documents: documents, mcp: servers, modes: modes, sessions: manager, turns: turns, server: edge}, nil
+	return &parts{store: store, bus: others, documents: documents, mcp: servers, modes: modes, identity: who, sessions: manager, turns: turns, server: edge}, nil
 }
 
 // model returns the way to the model, with its patience.
@@ -307,7 +345,7 @@ func (p *parts) stop(web *http.Server, served <-chan error, signals <-chan os.Si
 }
 
 // banner says what runs and what to do next.
-func banner(cfg config.Config, catalog *mode.Catalog, url string) string {
+func banner(cfg config.Config, catalog *mode.Catalog, url string, security []string) string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
@@ -320,6 +358,13 @@ func banner(cfg config.Config, catalog *mode.Catalog, url string) string {
 	}
 	line("data", "%s", cfg.Store())
 	line("modes", "%s (%s)", strings.Join(catalog.Keys(), ", "), nameOf(cfg.Modes))
+	for i, text := range security {
+		name := "auth"
+		if i > 0 {
+			name = ""
+		}
+		line(name, "%s", text)
+	}
 	if cfg.File != "" {
 		line("file", "%s", cfg.File)
 	}

@@ -93,6 +93,17 @@ func (e *Error) Error() string {
 // Unwrap returns the inner error.
 func (e *Error) Unwrap() error { return e.Err }
 
+// NoSession is what everybody says of a session that is not there, so that nobody can tell
+// why it is not.
+func NoSession(id SessionID) error {
+	return Errorf(KindNotFound, "There is no session %q. Check the id, or list the sessions to see which there are.", id)
+}
+
+// NoTurn is NoSession for a turn.
+func NoTurn(k TurnKey) error {
+	return Errorf(KindNotFound, "There is no turn %q in session %q. Check the ids, or list the session's turns.", k.Turn, k.Session)
+}
+
 // KindOf returns the kind of err, KindInternal when it has none.
 func KindOf(err error) Kind {
 	if e := (*Error)(nil); errors.As(err, &e) {

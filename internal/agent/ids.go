@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 )
@@ -67,6 +68,23 @@ type Caller struct {
 	Role Role
 	// Key is the API key that says so; empty for tokens, and where nobody authenticates.
 	Key KeyID
+}
+
+// Local returns the caller of a server on which nobody authenticates: everything belongs
+// to it.
+func Local() Caller { return Caller{Org: "local", User: "local", Role: RoleAdmin} }
+
+type callerKey struct{}
+
+// WithCaller returns a context for what is done in the name of a caller.
+func WithCaller(ctx context.Context, c Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+// CallerIn returns whose name something is done in; ok is false when nobody said.
+func CallerIn(ctx context.Context) (c Caller, ok bool) {
+	c, ok = ctx.Value(callerKey{}).(Caller)
+	return c, ok
 }
 
 // OnlyOwn reports whether the caller sees no sessions but those that it created: only who

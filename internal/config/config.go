@@ -52,6 +52,12 @@ const (
 type Config struct {
 	// Listen is the address of the server, host:port.
 	Listen string `koanf:"listen"`
+	TLS    TLS    `koanf:"tls"`
+	// Hosts are the names, without port, under which the server is reached.
+	Hosts []string `koanf:"hosts"`
+	// TrustedProxies are the networks of proxies whose X-Forwarded-For is believed.
+	TrustedProxies []string `koanf:"trustedProxies"`
+	Auth           Auth     `koanf:"auth"`
 	// Data is the folder that holds the data file.
 	Data string `koanf:"data"`
 	// Database is the path of a SQLite file or a postgres:// URL, which may hold a
@@ -199,6 +205,7 @@ func defaults() map[string]any {
 			"modelAttempts": 3, "modelWait": "30s", "modelConcurrency": 10000, "toolCalls": 128,
 		},
 		"retention": map[string]any{"sessions": "0s"},
+		"auth":      authDefaults(),
 		"cluster":   map[string]any{"lease": "15s", "poll": "500ms"},
 		"retrieval": retrieval, "embeddings": embeddings,
 	}

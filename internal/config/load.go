@@ -79,7 +79,7 @@ func Load(o Options) (Config, error) {
 	for key, value := range o.Flags {
 		flags[key] = value
 	}
-	add(flags, func(key string) Source { return Source{Kind: FromFlag, Name: "--" + key} })
+	add(flags, func(key string) Source { return Source{Kind: FromFlag, Name: "--" + strings.ReplaceAll(key, ".", "-")} })
 
 	if err := decode(merged.Raw(), &c, nil); err != nil {
 		problems = append(problems, lines(err)...)

@@ -22,6 +22,8 @@ func (c Config) problems() Problems {
 	if c.Data == "" && c.Database.IsZero() {
 		add("data: want a folder")
 	}
+	p = append(p, c.networkProblems()...)
+	p = append(p, c.Auth.problems()...)
 	p = append(p, databaseProblems(c.Database)...)
 	p = append(p, c.Cluster.problems()...)
 	if _, shared := c.PostgreSQL(); !c.NATS.IsZero() && !shared {

@@ -73,7 +73,7 @@ func (p *Pipeline) Execute(ctx context.Context, by agent.Caller, x Execution) (k
 	// turn. The store notices; the turn is then built again from what holds now.
 	for range maxOvertaken {
 		var at store.Standing
-		if at, err = p.Store.Standing(ctx, key); err != nil {
+		if at, err = p.standing(ctx, by, key); err != nil {
 			break
 		}
 		if at.Known {
@@ -119,6 +119,16 @@ func (p *Pipeline) Execute(ctx context.Context, by agent.Caller, x Execution) (k
 		return key, 0, fmt.Errorf("open turn %s: %w", key, err)
 	}
 	return key, 0, nil
+}
+
+// standing returns what a turn of the caller meets. A session that is not there for it is
+// one that it cannot have a turn in.
+func (p *Pipeline) standing(ctx context.Context, by agent.Caller, key agent.TurnKey) (store.Standing, error) {
+	at, err := p.Store.Standing(ctx, key)
+	if err == nil && at.Session != nil && !by.Sees(*at.Session) {
+		return store.Standing{}, agent.NoSession(key.Session)
+	}
+	return at, err
 }
 
 // bear starts a turn and returns when it is durable, or has never been. Meanwhile the

@@ -26,7 +26,7 @@ type Preview struct {
 
 // Preview builds the first request of a turn exactly as Submit would send it now.
 func (p *Pipeline) Preview(ctx context.Context, by agent.Caller, u contract.UserTurn) (Preview, error) {
-	at, err := p.Store.Standing(ctx, agent.TurnKey{Org: by.Org, Session: u.SessionID, Turn: u.TurnID})
+	at, err := p.standing(ctx, by, agent.TurnKey{Org: by.Org, Session: u.SessionID, Turn: u.TurnID})
 	if err != nil {
 		return Preview{}, err
 	}

@@ -49,10 +49,17 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request) (startedTurn, er
 	return s.start(r, req)
 }
 
+// answerFresh is how long the credential of a request that waits for its answer is taken
+// for as good as it was.
+const answerFresh = time.Second
+
 // answerTurn answers with how the turn's delivery ends.
 func (s *Server) answerTurn(w http.ResponseWriter, r *http.Request, key agent.TurnKey) error {
 	t, err := s.turns.Await(r.Context(), key)
 	if err != nil {
+		return err
+	}
+	if err := s.still(r, answerFresh); err != nil {
 		return err
 	}
 	return writeOutcome(w, t)

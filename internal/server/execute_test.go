@@ -36,7 +36,7 @@ func TestExecute_AnswersWithTheStoredBytes(t *testing.T) {
 			if len(r.turns.submitted) != 1 || r.turns.submitted[0].Instruction != "hello" {
 				t.Errorf("the pipeline got %+v", r.turns.submitted)
 			}
-			if got := r.turns.callers[0]; got != local {
+			if got := r.turns.callers[0]; got != agent.Local() {
 				t.Errorf("the turn belongs to %+v", got)
 			}
 		})

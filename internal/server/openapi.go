@@ -61,7 +61,7 @@ func document(table []route) (*huma.OpenAPI, error) {
 		Components: &huma.Components{
 			Schemas: reg,
 			SecuritySchemes: map[string]*huma.SecurityScheme{
-				"bearer": {Type: "http", Scheme: "bearer", Description: "An API key. Not needed while the server runs without authentication."},
+				"bearer": {Type: "http", Scheme: "bearer", Description: "An API key, or a token of the configured issuer. Not needed while the server runs without authentication, which ends with the first key."},
 			},
 		},
 	}
@@ -143,7 +143,7 @@ func response(op *huma.Operation, status int) *huma.Response {
 func faultsOf(rt route) map[int][]string {
 	kinds := with(rt.faults, agent.KindForbidden, agent.KindInternal)
 	if rt.class != public {
-		kinds = with(kinds, agent.KindUnauthenticated, agent.KindUnavailable)
+		kinds = with(kinds, agent.KindUnauthenticated, agent.KindRateLimited, agent.KindUnavailable)
 	}
 	by := map[int][]string{}
 	for _, k := range kinds {
@@ -180,6 +180,8 @@ func pathParameter(name string) *huma.Param {
 		s = modeKeySchema()
 	case "approvalId":
 		s = &huma.Schema{Type: huma.TypeString, Pattern: `^apr_[0-9]+$`}
+	case "keyId":
+		s = &huma.Schema{Type: huma.TypeString, Pattern: `^[0-9a-v]{16}$`}
 	case "responseId":
 		s = &huma.Schema{Type: huma.TypeString, Pattern: `^resp_[A-Za-z0-9_-]+$`}
 	case "model":
@@ -197,6 +199,8 @@ func parameter(name string) *huma.Param {
 			Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0), Maximum: new(float64(store.MaxLimit)), Default: store.DefaultLimit}}
 	case "after":
 		return &huma.Param{Name: name, In: "query", Description: "The sequence of the last event seen.", Schema: sequence}
+	case "force":
+		return &huma.Param{Name: name, In: "query", Description: "Revoke also the organisation's last admin key.", Schema: &huma.Schema{Type: huma.TypeBoolean}}
 	case "stream":
 		return &huma.Param{Name: name, In: "query", Description: "Whether to follow the events.", Schema: &huma.Schema{Type: huma.TypeBoolean}}
 	case "starting_after":
@@ -241,7 +245,11 @@ var remarks = map[string]string{
 		"parent's memory, prompt, tools and contexts, and stays whole when the parent is erased. The same request again, with a sessionId, gives the same session.",
 	"decideApproval": "The turn goes on after the last decision; follow its events, or send its request again. The same decision again gives the same answer, " +
 		"another one is 409. decision is one of the approval's options.",
-	"setMode": "Same write path and same history as a change by the model. The mode that the session is in already changes nothing.",
+	"createKey": "The key is in this answer and nowhere else; the server keeps a hash. It is of the caller's organisation, except on a server without authentication, " +
+		"where the first key names any. That key turns authentication on for everybody, at once, and must be an admin's.",
+	"listKeys":  "Also those that are revoked: a key is never forgotten. Their texts are not kept.",
+	"revokeKey": "Within a second no request is taken with it, and streams that it opened end. The last admin key of an organisation is revoked with force=true only.",
+	"setMode":   "Same write path and same history as a change by the model. The mode that the session is in already changes nothing.",
 }
 
 // operationsOf returns the operations of a document in the order of the table.

@@ -15,7 +15,9 @@ import (
 
 	driver "modernc.org/sqlite"
 
+	"github.com/aptixhq/aptix/internal/access"
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/auth"
 	"github.com/aptixhq/aptix/internal/contract"
 	"github.com/aptixhq/aptix/internal/events"
 	"github.com/aptixhq/aptix/internal/llm"
@@ -23,6 +25,7 @@ import (
 	"github.com/aptixhq/aptix/internal/mode"
 	"github.com/aptixhq/aptix/internal/pipeline"
 	"github.com/aptixhq/aptix/internal/reasoner"
+	"github.com/aptixhq/aptix/internal/responsesapi"
 	"github.com/aptixhq/aptix/internal/session"
 	"github.com/aptixhq/aptix/internal/store/sqlite"
 	"github.com/aptixhq/aptix/internal/tool"
@@ -37,6 +40,7 @@ type whole struct {
 	parts
 	store    *sqlite.Store
 	pipeline *pipeline.Pipeline
+	keys     *auth.Keyring
 	reader   *sql.DB // sees the data file beside the store, and cannot write
 }
 
@@ -52,6 +56,10 @@ type parts struct {
 	rules  agent.ApprovalRules
 	// consent tells that the model changes no mode without the user.
 	consent bool
+	// tokens are taken beside keys; nil is none.
+	tokens    *auth.Tokens
+	heartbeat time.Duration
+	door      bool // the second door is the real one, too
 }
 
 func newWhole(t *testing.T, with ...func(*parts)) *whole {
@@ -103,8 +111,20 @@ func (w *whole) start(t *testing.T, with ...func(*parts)) {
 	})
 	must(err)
 	must(w.pipeline.Recover(t.Context()))
+	w.keys, err = auth.NewKeyring(w.store, w.tokens != nil, log)
+	must(err)
+	who, err := auth.New(w.keys, w.tokens)
+	must(err)
+	theirTurns, theirSessions := access.NewTurns(w.pipeline, sessions), access.NewSessions(sessions)
+	door, err := responsesapi.New(responsesapi.Config{Turns: theirTurns, Sessions: theirSessions, Tools: registry, Contexts: contexts{}})
+	must(err)
 	w.rig = newRig(t, func(c *Config) {
-		c.Turns, c.Sessions, c.Catalog, c.Registry, c.Ready, c.Limits = w.pipeline, sessions, catalog, registry, w.store.Ping, w.bodies
+		c.Turns, c.Sessions, c.Catalog, c.Registry, c.Ready, c.Limits = theirTurns, theirSessions, catalog, registry, w.store.Ping, w.bodies
+		c.Auth, c.Open, c.Keys = who, func() bool { return !w.keys.On() }, w.keys
+		c.Heartbeat = w.heartbeat
+		if w.door {
+			c.Responses = door
+		}
 	})
 }
 
@@ -113,6 +133,7 @@ func (w *whole) stop(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
+	w.keys.Close()
 	if err := errors.Join(w.pipeline.Drain(ctx), w.reader.Close(), w.store.Close()); err != nil {
 		t.Error(err)
 	}
@@ -234,4 +255,8 @@ func (c contexts) Resolve(agentID, conversationID string) (string, string, agent
 	}
 	found, _ := c.Conversation("", "")
 	return "default", "default", found, nil
+}
+
+func (contexts) List() []agent.ContextName {
+	return []agent.ContextName{{Agent: "default", Conversation: "default"}}
 }

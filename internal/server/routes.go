@@ -64,6 +64,13 @@ func routes() []route {
 		{"GET", "/v1/tools", user, "listTools", "List the server's tools", (*Server).listTools,
 			pages, gives(is(200, List[Tool]{})), badQuery},
 
+		{"POST", "/v1/keys", admin, "createKey", "Make an API key", (*Server).createKey,
+			takes(contract.CreateKey{}), gives(is(201, NewAPIKey{})), with(bodyFaults, agent.KindStorageFull)},
+		{"GET", "/v1/keys", admin, "listKeys", "List the API keys, oldest first", (*Server).listKeys,
+			pages, gives(is(200, List[APIKey]{})), badQuery},
+		{"DELETE", "/v1/keys/{keyId}", admin, "revokeKey", "Revoke an API key", (*Server).revokeKey,
+			input{query: []string{"force"}}, gives(is(200, APIKey{})), with(missing, badQuery...)},
+
 		// The second door answers in OpenAI's forms, its faults too; see responses.go.
 		{"POST", "/v1/responses", user, "createResponse", "Run a turn for an OpenAI client, or go on with one", (*Server).createResponse,
 			openAI(), gives(is(200, anyJSON{}), eventBody), with(turnFaults, agent.KindUnknownMode)},
@@ -89,8 +96,8 @@ func routes() []route {
 }
 
 // The faults that routes share. Every route may also answer forbidden, not_found,
-// method_not_allowed and internal, and a route that is not public unauthenticated and
-// unavailable.
+// method_not_allowed and internal, and a route that is not public unauthenticated,
+// rate_limited and unavailable.
 var (
 	badQuery      = []agent.Kind{agent.KindInvalidRequest}
 	missing       = []agent.Kind{agent.KindNotFound}

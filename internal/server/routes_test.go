@@ -206,7 +206,7 @@ func TestWrongInput_ChangesNothing(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t)
 			r.turns.completed()
-			if _, err := r.sessions.Create(t.Context(), local, contract.CreateSession{SessionID: "s0"}); err != nil {
+			if _, err := r.sessions.Create(t.Context(), agent.Local(), contract.CreateSession{SessionID: "s0"}); err != nil {
 				t.Fatal(err)
 			}
 			r.do(t, tt.method, tt.target, tt.body, "Content-Type", tt.media).want(t, tt.want)

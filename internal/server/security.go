@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
 )
@@ -17,9 +18,6 @@ import (
 type Authenticator interface {
 	Authenticate(r *http.Request) (agent.Caller, error)
 }
-
-// local is the caller of a server without authentication: everything belongs to it.
-var local = agent.Caller{Org: "local", User: "local", Role: agent.RoleAdmin}
 
 // CheckListen refuses to serve an address that other machines can reach when nobody
 // has to authenticate.
@@ -32,7 +30,7 @@ func CheckListen(addr string, authenticated bool) error {
 		return nil
 	}
 	return fmt.Errorf("refusing to listen on %q: without authentication the server is for this machine only. "+
-		"Use 127.0.0.1:%s, or configure authentication first", addr, port)
+		"Use 127.0.0.1:%s, or make the first key with 'aptix keys create --org ORG --user USER --role admin', or configure auth.oidc", addr, port)
 }
 
 // loopbackHost reports whether a Host header names this machine. A page that a
@@ -65,13 +63,31 @@ func loopbackName(host string) bool {
 	return ip.IsLoopback()
 }
 
+// answersTo reports whether the server has the name in a Host header. Loopback names are
+// always its own: no page of another origin can send them.
+func (s *Server) answersTo(hostport string) bool {
+	if loopbackHost(hostport) {
+		return true
+	}
+	host := hostport
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		host = h
+	}
+	for _, own := range s.hosts {
+		if strings.EqualFold(host, own) {
+			return true
+		}
+	}
+	return len(s.hosts) == 0 && !s.loopback && !s.open()
+}
+
 // guard refuses what only a web page of another origin can send: requests under a
-// foreign Host name while nobody authenticates, and cross-origin ones always. There
+// foreign Host name, and cross-origin ones always. There
 // are no CORS headers anywhere, so such a page could not read an answer either.
 func (s *Server) guard(r *http.Request) error {
-	if s.auth == nil && !loopbackHost(r.Host) {
+	if !s.answersTo(r.Host) {
 		return agent.Errorf(agent.KindForbidden,
-			"This server answers only to loopback names such as localhost and 127.0.0.1. Use one of them in the URL.")
+			"This server does not answer to this host name, but to loopback names such as localhost and 127.0.0.1, and to those in its setting hosts.")
 	}
 	if err := s.origins.Check(r); err != nil {
 		return agent.Errorf(agent.KindForbidden, "Requests from pages of another origin are refused.").Because(err)
@@ -105,7 +121,7 @@ func (s *Server) identify(c class, r *http.Request) (agent.Caller, error) {
 	if c == public {
 		return agent.Caller{}, nil
 	}
-	who := local
+	who := agent.Local()
 	if s.auth != nil {
 		var err error
 		if who, err = s.auth.Authenticate(r); err != nil {
@@ -116,4 +132,25 @@ func (s *Server) identify(c class, r *http.Request) (agent.Caller, error) {
 		return agent.Caller{}, agent.Errorf(agent.KindForbidden, "This needs a credential of role %s.", least)
 	}
 	return who, nil
+}
+
+// still makes sure that the credential of a request is as good as when it came, unless
+// that was found out just now. A long answer asks again and again: what is revoked ends
+// streams too. That nobody can say at the moment ends none.
+func (s *Server) still(r *http.Request, every time.Duration) error {
+	x := exchangeOf(r)
+	if s.auth == nil || x.class == public || time.Since(x.identified) < every {
+		return nil
+	}
+	who, err := s.identify(x.class, r)
+	switch {
+	case agent.KindOf(err) == agent.KindUnavailable:
+		return nil
+	case err != nil:
+		return err
+	case who != x.caller:
+		return agent.Errorf(agent.KindUnauthenticated, "The credential means something else by now. Send the request again.")
+	}
+	x.identified = time.Now()
+	return nil
 }

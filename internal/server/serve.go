@@ -22,9 +22,12 @@ import (
 type exchange struct {
 	id     string
 	route  string // the pattern; a path may hold what a log should not
+	class  class
 	caller agent.Caller
-	err    error
-	gone   bool // the client hung up or stopped reading
+	// identified is when that was last made sure of.
+	identified time.Time
+	err        error
+	gone       bool // the client hung up or stopped reading
 }
 
 type exchangeKey struct{}
@@ -56,6 +59,7 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w := &writer{ResponseWriter: rw, rc: http.NewResponseController(rw), timeout: s.writeTimeout}
 	x := &exchange{id: requestID(r)}
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+	r.RemoteAddr = s.clientAddr(r) // of the copy; whoever asks is told the client's
 	w.Header().Set("X-Request-Id", x.id)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Referrer-Policy", "no-referrer")
@@ -147,7 +151,11 @@ func (s *Server) run(rt route, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	exchangeOf(r).caller = who
+	x := exchangeOf(r)
+	x.class, x.caller, x.identified = rt.class, who, time.Now()
+	if rt.class != public {
+		r = r.WithContext(agent.WithCaller(r.Context(), who))
+	}
 	return rt.handle(s, w, r)
 }
 
@@ -156,7 +164,7 @@ func (s *Server) run(rt route, w http.ResponseWriter, r *http.Request) error {
 func (s *Server) logExchange(r *http.Request, x *exchange, status int, took time.Duration) {
 	attrs := []slog.Attr{
 		slog.String("method", r.Method), slog.String("route", x.route), slog.Int("status", status),
-		slog.Int64("ms", took.Milliseconds()), slog.String("requestId", x.id),
+		slog.Int64("ms", took.Milliseconds()), slog.String("requestId", x.id), slog.String("client", r.RemoteAddr),
 	}
 	level := slog.LevelInfo
 	if x.err != nil {

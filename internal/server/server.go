@@ -2,10 +2,12 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +32,19 @@ type Config struct {
 	// Auth names callers. Nil means that nobody authenticates: everything belongs to
 	// organisation and user `local`, and only loopback names are answered.
 	Auth Authenticator
+	// Open reports that nobody has to authenticate at the moment, though there is Auth; nil
+	// means that everybody has.
+	Open func() bool
+	// Keys manages the keys; nil is a server without any.
+	Keys Keys
+	// Loopback tells that only this machine can reach the server, which then answers to
+	// loopback names and Hosts alone. So does a server on which nobody authenticates.
+	Loopback bool
+	// Hosts are names of the server, without port. Elsewhere they are, beside loopback names,
+	// the only ones that are answered; with none every name is.
+	Hosts []string
+	// Proxies are those whose word about their clients' addresses is taken.
+	Proxies []netip.Prefix
 	// Limits bound request bodies.
 	Limits contract.Limits
 	// Heartbeat is how long a stream is silent before it says that it lives;
@@ -53,6 +68,11 @@ type Server struct {
 	log      *slog.Logger
 	ready    func(context.Context) error
 	auth     Authenticator
+	open     func() bool
+	keys     Keys
+	loopback bool
+	hosts    []string
+	proxies  []netip.Prefix
 	limits   contract.Limits
 
 	heartbeat, writeTimeout, bodyTimeout, bodyIdle time.Duration
@@ -72,12 +92,16 @@ func New(c Config) (*Server, error) {
 	if c.Ready == nil {
 		c.Ready = func(context.Context) error { return nil }
 	}
+	if c.Open == nil {
+		c.Open = func() bool { return c.Auth == nil }
+	}
 	if c.Limits.Body <= 0 {
 		c.Limits.Body = 8 << 20
 	}
 	s := &Server{
 		turns: c.Turns, sessions: c.Sessions, catalog: c.Catalog, registry: c.Registry,
-		second: c.Responses, log: c.Log, ready: c.Ready, auth: c.Auth, limits: c.Limits,
+		second: c.Responses, log: c.Log, ready: c.Ready, auth: c.Auth, open: c.Open,
+		keys: c.Keys, loopback: c.Loopback, hosts: c.Hosts, proxies: c.Proxies, limits: c.Limits,
 		heartbeat:    or(c.Heartbeat, 15*time.Second),
 		writeTimeout: or(c.WriteTimeout, 30*time.Second),
 		bodyTimeout:  or(c.BodyTimeout, 30*time.Second),
@@ -116,9 +140,18 @@ func (s *Server) HTTPServer(addr string) *http.Server {
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 		ConnContext:       boundSendBuffer,
+		Protocols:         onlyHTTP1(),
 		// OPTIONS * is answered like every other path that does not exist.
 		DisableGeneralOptionsHandler: true,
 	}
+}
+
+// onlyHTTP1 keeps TLS from bringing HTTP/2 along: slow clients, bodies and streams are
+// bounded connection by connection.
+func onlyHTTP1() *http.Protocols {
+	var p http.Protocols
+	p.SetHTTP1(true)
+	return &p
 }
 
 // sendBuffer is how much of its answers the system keeps for a client that does not take
@@ -127,6 +160,9 @@ func (s *Server) HTTPServer(addr string) *http.Server {
 const sendBuffer = 256 << 10
 
 func boundSendBuffer(ctx context.Context, c net.Conn) context.Context {
+	if secured, ok := c.(*tls.Conn); ok {
+		c = secured.NetConn()
+	}
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetWriteBuffer(sendBuffer) // a connection that refuses it works as well
 	}

@@ -40,6 +40,9 @@ func deliver[E any](s *Server, w http.ResponseWriter, r *http.Request, from even
 		case err != nil:
 			return err
 		case len(ready) > 0:
+			if err := s.still(r, s.heartbeat/2); err != nil {
+				return err
+			}
 			if err := write(out, ready, frame); err != nil || out.last == ends {
 				return err
 			}
@@ -53,6 +56,9 @@ func deliver[E any](s *Server, w http.ResponseWriter, r *http.Request, from even
 		select {
 		case <-again:
 		case <-heartbeat.C:
+			if err := s.still(r, 0); err != nil {
+				return err
+			}
 			// It keeps the connection alive through proxies, and finds out whether the
 			// reader still is.
 			if err := out.flush([]byte(": still here\n\n")); err != nil {

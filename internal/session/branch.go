@@ -116,6 +116,9 @@ func (m *Manager) sameBranch(ctx context.Context, by agent.Caller, there, parent
 	if err != nil {
 		return agent.Session{}, err
 	}
+	if !by.Sees(there) {
+		return agent.Session{}, agent.Errorf(agent.KindSessionExists, "A session %q exists already. Choose another sessionId.", there.ID)
+	}
 	began := there.Mode
 	changes, _, err := m.store.ModeHistory(ctx, by.Org, there.ID, store.Page{Limit: 1})
 	if err != nil {

@@ -26,6 +26,7 @@ type Store interface {
 	CreateSession(ctx context.Context, s agent.Session) error
 	Session(ctx context.Context, org agent.OrgID, id agent.SessionID) (agent.Session, error)
 	Sessions(ctx context.Context, org agent.OrgID, p store.Page) ([]agent.Session, string, error)
+	SessionsOfUser(ctx context.Context, org agent.OrgID, user agent.UserID, p store.Page) ([]agent.Session, string, error)
 	SetTools(ctx context.Context, org agent.OrgID, id agent.SessionID, tools json.RawMessage) error
 	ChangeMode(ctx context.Context, c agent.ModeChange) (agent.Session, agent.ModeChange, bool, error)
 	ModeHistory(ctx context.Context, org agent.OrgID, id agent.SessionID, p store.Page) ([]agent.ModeChange, string, error)
@@ -140,8 +141,11 @@ func (m *Manager) Get(ctx context.Context, by agent.Caller, id agent.SessionID) 
 	return m.store.Session(ctx, by.Org, id)
 }
 
-// List pages through the caller's sessions, newest first.
+// List pages through the sessions that the caller sees, newest first.
 func (m *Manager) List(ctx context.Context, by agent.Caller, p store.Page) ([]agent.Session, string, error) {
+	if by.OnlyOwn() {
+		return m.store.SessionsOfUser(ctx, by.Org, by.User, p)
+	}
 	return m.store.Sessions(ctx, by.Org, p)
 }
 

@@ -168,9 +168,9 @@ func errUnavailable() *agent.Error {
 }
 
 func noSession(id agent.SessionID) error {
-	return agent.Errorf(agent.KindNotFound, "There is no session %q. Check the id, or list the sessions to see which there are.", id)
+	return agent.NoSession(id)
 }
 
 func noTurn(k agent.TurnKey) error {
-	return agent.Errorf(agent.KindNotFound, "There is no turn %q in session %q. Check the ids, or list the session's turns.", k.Turn, k.Session)
+	return agent.NoTurn(k)
 }

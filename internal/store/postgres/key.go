@@ -105,10 +105,10 @@ func (s *Store) RevokeKey(ctx context.Context, org agent.OrgID, id agent.KeyID, 
 	return keyOf(row), nil
 }
 
-// TouchKey notes that a key was used.
+// TouchKey notes that a key was used, unless that was noted within the hour before.
 func (s *Store) TouchKey(ctx context.Context, org agent.OrgID, id agent.KeyID, at time.Time) error {
 	return s.repeat(ctx, fmt.Sprintf("note the use of key %s", id), func(ctx context.Context, q *db.Queries) error {
-		return q.TouchKey(ctx, db.TouchKeyParams{Org: org, KeyID: id, LastUsedAt: micros(at)})
+		return q.TouchKey(ctx, db.TouchKeyParams{Org: org, KeyID: id, LastUsedAt: micros(at), Before: micros(at.Add(-time.Hour))})
 	})
 }
 

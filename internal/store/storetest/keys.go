@@ -16,7 +16,7 @@ func keyTests() []test {
 		{"SecondKeyOfAnIDIsRefused", secondKeyRefused},
 		{"KeysAreListedByOrganisation", keyList},
 		{"RevokedKeyStaysAndIsRevokedOnce", revokeKey},
-		{"UseIsNotedForwardOnly", touchKey},
+		{"UseIsNotedOnceAnHour", touchKey},
 		{"AnyKeyIsTrueForRevokedOnesToo", anyKey},
 	}
 }
@@ -123,17 +123,20 @@ func revokeKey(t *testing.T, d *data) {
 func touchKey(t *testing.T, d *data) {
 	ctx := t.Context()
 	createKey(t, d, newKey("k1"))
-	for _, minute := range []int{5, 3} { // the second one was held up
-		if err := d.TouchKey(ctx, org, "k1", at(minute)); err != nil {
+	want := newKey("k1")
+	for _, use := range []struct {
+		org    agent.OrgID
+		minute int
+		noted  bool
+	}{{otherOrg, 1, false}, {org, 5, true}, {org, 3, false}, {org, 64, false}, {org, 65, true}} {
+		if err := d.TouchKey(ctx, use.org, "k1", at(use.minute)); err != nil {
 			t.Fatal(err)
 		}
+		if use.noted {
+			want.LastUsedAt = at(use.minute).UTC()
+		}
+		same(t, fmt.Sprintf("key after minute %d", use.minute), readKey(t, d, "k1"), want)
 	}
-	if err := d.TouchKey(ctx, otherOrg, "k1", at(9)); err != nil {
-		t.Fatal(err)
-	}
-	want := newKey("k1")
-	want.LastUsedAt = at(5).UTC()
-	same(t, "key", readKey(t, d, "k1"), want)
 }
 
 func anyKey(t *testing.T, d *data) {

@@ -19,7 +19,7 @@ SELECT * FROM api_keys WHERE (org, key_id) > (@org, @key_id) ORDER BY org, key_i
 UPDATE api_keys SET revoked_at = @revoked_at WHERE org = @org AND key_id = @key_id AND revoked_at = 0;
 
 -- name: TouchKey :exec
-UPDATE api_keys SET last_used_at = @last_used_at WHERE org = @org AND key_id = @key_id AND last_used_at < @last_used_at;
+UPDATE api_keys SET last_used_at = @last_used_at WHERE org = @org AND key_id = @key_id AND last_used_at <= @before;
 
 -- name: AnyKey :one
 SELECT EXISTS (SELECT 1 FROM api_keys WHERE key_id > '') AS found;

@@ -218,16 +218,22 @@ func (q *Queries) RevokeKey(ctx context.Context, arg RevokeKeyParams) (int64, er
 }
 
 const touchKey = `-- name: TouchKey :exec
-UPDATE api_keys SET last_used_at = ?1 WHERE org = ?2 AND key_id = ?3 AND last_used_at < ?1
+UPDATE api_keys SET last_used_at = ?1 WHERE org = ?2 AND key_id = ?3 AND last_used_at <= ?4
 `
 
 type TouchKeyParams struct {
 	LastUsedAt int64
 	Org        agent.OrgID
 	KeyID      agent.KeyID
+	Before     int64
 }
 
 func (q *Queries) TouchKey(ctx context.Context, arg TouchKeyParams) error {
-	_, err := q.exec(ctx, q.touchKeyStmt, touchKey, arg.LastUsedAt, arg.Org, arg.KeyID)
+	_, err := q.exec(ctx, q.touchKeyStmt, touchKey,
+		arg.LastUsedAt,
+		arg.Org,
+		arg.KeyID,
+		arg.Before,
+	)
 	return err
 }

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/aptixhq/aptix/internal/auth"
+	"github.com/aptixhq/aptix/internal/config"
+)
+
+// identity is how a server finds out who its callers are.
+type identity struct {
+	keys          *auth.Keyring
+	authenticator *auth.Authenticator
+}
+
+// openIdentity puts the parts together. The keyring has to be closed before the store.
+func openIdentity(cfg config.Config, store auth.Store, log *slog.Logger) (identity, error) {
+	keys, err := auth.NewKeyring(store, cfg.Auth.OIDC.Configured(), log)
+	if err != nil {
+		return identity{}, err
+	}
+	authenticator, err := auth.New(keys, tokens(cfg, log))
+	return identity{keys, authenticator}, err
+}
+
+// tokens returns the tokens of the configured issuer, nil without one.
+func tokens(cfg config.Config, log *slog.Logger) *auth.Tokens {
+	o := cfg.Auth.OIDC
+	if !o.Configured() {
+		return nil
+	}
+	return auth.NewTokens(auth.TokensConfig{
+		Issuer: o.Issuer, Audience: o.Audience, Algorithms: o.Algorithms,
+		OrgClaim: o.OrgClaim, UserClaim: o.UserClaim, RoleClaim: o.RoleClaim, Roles: o.Roles,
+		Client: issuerClient(), Log: log,
+	})
+}
+
+// issuerClient is the way to the issuer of tokens.
+func issuerClient() *http.Client { return &http.Client{Timeout: 10 * time.Second} }
+
+// onLoopback reports whether only this machine can reach a listener.
+func onLoopback(addr net.Addr) bool {
+	at, err := netip.ParseAddrPort(addr.String())
+	return err == nil && at.Addr().Unmap().IsLoopback()
+}
+
+// security says in the banner who is let in, and what is missing.
+func security(cfg config.Config, on, loopback bool) []string {
+	var lines []string
+	switch {
+	case cfg.Auth.OIDC.Configured():
+		lines = append(lines, "on: API keys, and tokens of "+cfg.Auth.OIDC.Issuer)
+	case on:
+		lines = append(lines, "on: API keys")
+	default:
+		lines = append(lines, "off, for this machine only; 'aptix keys create --org ORG --user USER --role admin' turns it on")
+	}
+	if on && !loopback && !cfg.TLS.Configured() {
+		lines = append(lines, "WARNING: no TLS. Keys and conversations can be read on the way, unless a proxy in the same",
+			"trusted network speaks TLS for it. Set tls.cert and tls.key, or --tls-cert and --tls-key.")
+	}
+	return lines
+}
+
+// scheme is how URLs of the server begin.
+func scheme(cfg config.Config) string {
+	if cfg.TLS.Configured() {
+		return "https://"
+	}
+	return "http://"
+}
+
+// loopbackAddress reports whether an address to listen on names this machine.
+func loopbackAddress(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
+}
