@@ -237,14 +237,14 @@ func (k *Keyring) Create(ctx context.Context, by agent.Caller, n NewKey) (agent.
 		return agent.APIKey{}, "", err
 	}
 	now := k.now().UTC().Truncate(time.Microsecond)
+	if !n.ExpiresAt.IsZero() {
+		n.ExpiresAt = n.ExpiresAt.UTC().Truncate(time.Microsecond) // as the store keeps it
+	}
 	if err := n.problem(now); err != nil {
 		return agent.APIKey{}, "", err
 	}
 	id, text := mint(now)
-	key := agent.APIKey{ID: id, Org: n.Org, User: n.User, Role: n.Role, Name: n.Name, CreatedAt: now, CreatedBy: by.User, ExpiresAt: n.ExpiresAt.UTC().Truncate(time.Microsecond)}
-	if n.ExpiresAt.IsZero() {
-		key.ExpiresAt = time.Time{}
-	}
+	key := agent.APIKey{ID: id, Org: n.Org, User: n.User, Role: n.Role, Name: n.Name, CreatedAt: now, CreatedBy: by.User, ExpiresAt: n.ExpiresAt}
 	_, secret, _ := parse(text)
 	if err := k.store.CreateKey(ctx, key, secret); err != nil {
 		return agent.APIKey{}, "", fmt.Errorf("create key: %w", err)

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"regexp"
 	"sync"
 	"time"
 
@@ -96,9 +97,16 @@ func errIssuer(why error) error {
 	return e
 }
 
+// compactForm is the one form of a token that is taken. The others have headers that
+// nobody signed.
+var compactForm = regexp.MustCompile(`^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$`)
+
 // Check names the caller of a token. It is agent.KindUnauthenticated when the token is not
 // good, and agent.KindUnavailable when the issuer has to be asked and does not answer.
 func (t *Tokens) Check(ctx context.Context, token string) (agent.Caller, error) {
+	if !compactForm.MatchString(token) {
+		return agent.Caller{}, errBadToken(errors.New("it is no signed token"))
+	}
 	keys, err := t.keySet(ctx)
 	if err != nil {
 		return agent.Caller{}, errIssuer(err)
