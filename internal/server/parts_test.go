@@ -258,5 +258,5 @@ func (c contexts) Resolve(agentID, conversationID string) (string, string, agent
 }
 
 func (contexts) List() []agent.ContextName {
-	return []agent.ContextName{{Agent: "default", Conversation: "default"}}
+	return []agent.ContextName{{Agent: "default", Conversation: "default", DefaultAgent: true, Default: true}}
 }

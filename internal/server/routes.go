@@ -106,8 +106,8 @@ var (
 	changeFaults  = with(bodyFaults, agent.KindNotFound, agent.KindStorageFull)
 	branchFaults  = with(changeFaults, agent.KindUnknownMode, agent.KindSessionExists, agent.KindTurnInProgress)
 	decideFaults  = with(changeFaults, agent.KindApprovalDecided, agent.KindTurnNotWaiting, agent.KindUnknownContext, agent.KindDraining)
-	previewFaults = with(bodyFaults, agent.KindUnknownContext, agent.KindContextPinned)
-	turnFaults    = with(previewFaults, agent.KindNotFound, agent.KindTurnConflict, agent.KindTurnInProgress, agent.KindTurnNotWaiting,
+	previewFaults = with(bodyFaults, agent.KindNotFound, agent.KindUnknownContext, agent.KindContextPinned)
+	turnFaults    = with(previewFaults, agent.KindTurnConflict, agent.KindTurnInProgress, agent.KindTurnNotWaiting,
 		agent.KindTurnCancelled, agent.KindTurnExpired, agent.KindToolResultsMismatch, agent.KindLimitReached, agent.KindRateLimited,
 		agent.KindProviderFailed, agent.KindAnswerIncomplete, agent.KindProviderTimeout, agent.KindStorageFull, agent.KindDraining)
 )
