@@ -22,7 +22,6 @@ import (
 	"github.com/aptixhq/aptix/internal/mcp"
 	"github.com/aptixhq/aptix/internal/outbound"
 	"github.com/aptixhq/aptix/internal/secret"
-	"github.com/aptixhq/aptix/internal/server"
 	"github.com/aptixhq/aptix/internal/store/postgres"
 	"github.com/aptixhq/aptix/internal/store/sqlite"
 )
@@ -70,8 +69,7 @@ It exits with 1 when something would not work.`,
 		}
 		say(out, "")
 
-		checks := []check{
-			{"address", probeTime, func(context.Context) (string, error) { return cfg.Listen, server.CheckListen(cfg.Listen, false) }},
+		checks := append(authChecks(cfg), []check{
 			checkStore(cfg),
 			{"nats", probeTime, func(ctx context.Context) (string, error) { return checkNATS(ctx, cfg) }},
 			{"modes", probeTime, func(context.Context) (string, error) { return checkModes(cfg) }},
@@ -79,7 +77,7 @@ It exits with 1 when something would not work.`,
 			{"provider", probeTime, func(ctx context.Context) (string, error) { return checkProvider(ctx, cfg) }},
 			{"outbound", probeTime, func(context.Context) (string, error) { return outboundPolicy(cfg), nil }},
 			{"continuity", memoryTime, func(ctx context.Context) (string, error) { return checkContinuity(ctx, cfg, probe) }},
-		}
+		}...)
 		if err := cfg.CheckSecrets(); err != nil {
 			return err
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/aptixhq/aptix/client"
+	"github.com/aptixhq/aptix/internal/config"
 	"github.com/aptixhq/aptix/internal/house"
 	"github.com/aptixhq/aptix/internal/llm/wirecheck"
 	"github.com/aptixhq/aptix/internal/mcp/mcptest"
@@ -243,7 +244,14 @@ func cmdExits(ts *testscript.TestScript, _ bool, args []string) {
 // checkWire judges every model request that the server says it sent, whatever model it
 // asked: by OpenAI's schema, where it is at hand, and by OpenAI's own client.
 func checkWire(ts *testscript.TestScript) {
-	c, err := client.New(client.Config{URL: ts.Getenv("APTIX_URL")})
+	cfg, err := config.LoadClient("", func(name string) (string, bool) {
+		if v := ts.Getenv(name); strings.HasSuffix(name, "_FILE") && v != "" {
+			return ts.MkAbs(v), true
+		}
+		return ts.Getenv(name), true
+	})
+	ts.Check(err)
+	c, err := client.New(client.Config{URL: cfg.URL, APIKey: cfg.APIKey.Reveal()})
 	ts.Check(err)
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
