@@ -67,7 +67,7 @@ func checkKeys(ctx context.Context, cfg config.Config) (string, error) {
 // anyKey reports whether there is a key in the store. It makes and migrates none.
 func anyKey(ctx context.Context, cfg config.Config) (found bool, err error) {
 	if connection, ok := cfg.PostgreSQL(); ok {
-		if has, wants, err := postgres.Schema(ctx, connection.Reveal()); err != nil || has != wants {
+		if has, wants, err := postgres.Schema(ctx, connection); err != nil || has != wants {
 			return false, err
 		}
 	} else if _, err := os.Stat(cfg.DatabasePath()); errors.Is(err, fs.ErrNotExist) {

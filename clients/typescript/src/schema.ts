@@ -129,6 +129,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the API keys, oldest first
+         * @description Also those that are revoked: a key is never forgotten. Their texts are not kept.
+         */
+        get: operations["listKeys"];
+        put?: never;
+        /**
+         * Make an API key
+         * @description The key is in this answer and nowhere else; the server keeps a hash. It is of the caller's organisation, except on a server without authentication, where the first key names any. That key turns authentication on for everybody, at once, and must be an admin's.
+         */
+        post: operations["createKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/keys/{keyId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke an API key
+         * @description Within a second no request is taken with it, and streams that it opened end. The last admin key of an organisation is revoked with force=true only.
+         */
+        delete: operations["revokeKey"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models": {
         parameters: {
             query?: never;
@@ -537,6 +581,32 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        APIKey: {
+            /** Format: date-time */
+            createdAt: string;
+            createdBy: string;
+            /**
+             * Format: date-time
+             * @description Absent for a key without an end.
+             */
+            expiresAt?: string;
+            keyId: string;
+            /**
+             * Format: date-time
+             * @description Right to the hour.
+             */
+            lastUsedAt?: string;
+            name?: string;
+            org: string;
+            /**
+             * Format: date-time
+             * @description When it was revoked, which is for good.
+             */
+            revokedAt?: string;
+            /** @enum {string} */
+            role: "user" | "operator" | "admin";
+            user: string;
+        };
         Approval: {
             approvalId: string;
             argumentsJson: string;
@@ -590,6 +660,14 @@ export interface components {
         ClientTools: {
             allow: string[];
             files?: components["schemas"]["FileRule"][];
+        };
+        CreateKey: {
+            /** Format: date-time */
+            expiresAt?: string;
+            name?: string;
+            org?: string;
+            role?: string;
+            user: string;
         };
         CreateSession: {
             agentContextId?: string;
@@ -798,6 +876,13 @@ export interface components {
             /** @enum {string} */
             mimeType: "image/png" | "image/jpeg" | "image/gif" | "image/webp";
         };
+        ListAPIKey: {
+            data: components["schemas"]["APIKey"][];
+            /** @description Whether a further page exists. */
+            hasMore: boolean;
+            /** @description Send it as ?cursor= for the further page. Opaque. */
+            nextCursor?: string;
+        };
         ListApproval: {
             data: components["schemas"]["Approval"][];
             /** @description Whether a further page exists. */
@@ -910,6 +995,34 @@ export interface components {
             /** @description The body that was posted to the provider, byte for byte. */
             wire: string;
             wireSha256: string;
+        };
+        NewAPIKey: {
+            /** Format: date-time */
+            createdAt: string;
+            createdBy: string;
+            /**
+             * Format: date-time
+             * @description Absent for a key without an end.
+             */
+            expiresAt?: string;
+            /** @description The key itself, which is shown this once. */
+            key: string;
+            keyId: string;
+            /**
+             * Format: date-time
+             * @description Right to the hour.
+             */
+            lastUsedAt?: string;
+            name?: string;
+            org: string;
+            /**
+             * Format: date-time
+             * @description When it was revoked, which is for good.
+             */
+            revokedAt?: string;
+            /** @enum {string} */
+            role: "user" | "operator" | "admin";
+            user: string;
         };
         OpenAIError: {
             error: components["schemas"]["OpenAIFault"];
@@ -1557,6 +1670,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Problem with code not_found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Problem with code context_pinned. */
             409: {
                 headers: {
@@ -1578,6 +1700,294 @@ export interface operations {
             /** @description Problem with code unsupported_media_type. */
             415: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code internal. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code unavailable. */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listKeys: {
+        parameters: {
+            query?: {
+                /** @description How many entries to return. */
+                limit?: number;
+                /** @description The nextCursor of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListAPIKey"];
+                };
+            };
+            /** @description Problem with code invalid_request. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code unauthenticated. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code forbidden. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code internal. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code unavailable. */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    createKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateKey"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    /** @description Where the new thing is read. */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewAPIKey"];
+                };
+            };
+            /** @description Problem with code invalid_request. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code unauthenticated. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code forbidden. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code payload_too_large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code unsupported_media_type. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code internal. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code storage_full, unavailable. */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    revokeKey: {
+        parameters: {
+            query?: {
+                /** @description Revoke also the organisation's last admin key. */
+                force?: boolean;
+            };
+            header?: never;
+            path: {
+                keyId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIKey"];
+                };
+            };
+            /** @description Problem with code invalid_request. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code unauthenticated. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code forbidden. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code not_found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1651,6 +2061,17 @@ export interface operations {
                     "application/json": components["schemas"]["OpenAIError"];
                 };
             };
+            /** @description Error in OpenAI's form, for rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIError"];
+                };
+            };
             /** @description Error in OpenAI's form, for internal. */
             500: {
                 headers: {
@@ -1714,6 +2135,17 @@ export interface operations {
             /** @description Error in OpenAI's form, for not_found. */
             404: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIError"];
+                };
+            };
+            /** @description Error in OpenAI's form, for rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1792,6 +2224,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Problem with code internal. */
             500: {
                 headers: {
@@ -1855,6 +2298,17 @@ export interface operations {
             /** @description Problem with code not_found. */
             404: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2105,6 +2559,17 @@ export interface operations {
                     "application/json": components["schemas"]["OpenAIError"];
                 };
             };
+            /** @description Error in OpenAI's form, for rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIError"];
+                };
+            };
             /** @description Error in OpenAI's form, for internal. */
             500: {
                 headers: {
@@ -2183,6 +2648,17 @@ export interface operations {
                     "application/json": components["schemas"]["OpenAIError"];
                 };
             };
+            /** @description Error in OpenAI's form, for rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIError"];
+                };
+            };
             /** @description Error in OpenAI's form, for internal. */
             500: {
                 headers: {
@@ -2246,6 +2722,17 @@ export interface operations {
             /** @description Error in OpenAI's form, for not_found. */
             404: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIError"];
+                };
+            };
+            /** @description Error in OpenAI's form, for rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2337,6 +2824,17 @@ export interface operations {
                     "application/json": components["schemas"]["OpenAIError"];
                 };
             };
+            /** @description Error in OpenAI's form, for rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIError"];
+                };
+            };
             /** @description Error in OpenAI's form, for internal. */
             500: {
                 headers: {
@@ -2403,6 +2901,17 @@ export interface operations {
             /** @description Problem with code forbidden. */
             403: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2509,6 +3018,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Problem with code internal. */
             500: {
                 headers: {
@@ -2578,6 +3098,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Problem with code internal. */
             500: {
                 headers: {
@@ -2639,6 +3170,17 @@ export interface operations {
             /** @description Problem with code not_found. */
             404: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2756,6 +3298,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Problem with code internal. */
             500: {
                 headers: {
@@ -2865,6 +3418,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Problem with code internal. */
             500: {
                 headers: {
@@ -2942,6 +3506,17 @@ export interface operations {
             /** @description Problem with code not_found. */
             404: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3048,6 +3623,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Problem with code internal. */
             500: {
                 headers: {
@@ -3131,6 +3717,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Problem with code internal. */
             500: {
                 headers: {
@@ -3201,6 +3798,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Problem with code internal. */
             500: {
                 headers: {
@@ -3265,6 +3873,17 @@ export interface operations {
             /** @description Problem with code not_found. */
             404: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3382,6 +4001,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Problem with code internal. */
             500: {
                 headers: {
@@ -3446,6 +4076,17 @@ export interface operations {
             /** @description Problem with code not_found. */
             404: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3544,6 +4185,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Problem with code internal. */
             500: {
                 headers: {
@@ -3608,6 +4260,17 @@ export interface operations {
             /** @description Problem with code not_found. */
             404: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3680,6 +4343,17 @@ export interface operations {
             /** @description Problem with code forbidden. */
             403: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
