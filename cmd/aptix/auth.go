@@ -6,10 +6,10 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-	"time"
 
 	"github.com/aptixhq/aptix/internal/auth"
 	"github.com/aptixhq/aptix/internal/config"
+	"github.com/aptixhq/aptix/internal/outbound"
 )
 
 // identity is how a server finds out who its callers are.
@@ -24,25 +24,36 @@ func openIdentity(cfg config.Config, store auth.Store, log *slog.Logger) (identi
 	if err != nil {
 		return identity{}, err
 	}
-	authenticator, err := auth.New(keys, tokens(cfg, log))
+	issued, err := tokens(cfg, log)
+	if err != nil {
+		return identity{}, err
+	}
+	authenticator, err := auth.New(keys, issued)
 	return identity{keys, authenticator}, err
 }
 
 // tokens returns the tokens of the configured issuer, nil without one.
-func tokens(cfg config.Config, log *slog.Logger) *auth.Tokens {
+func tokens(cfg config.Config, log *slog.Logger) (*auth.Tokens, error) {
 	o := cfg.Auth.OIDC
 	if !o.Configured() {
-		return nil
+		return nil, nil
+	}
+	client, err := issuerClient(cfg)
+	if err != nil {
+		return nil, err
 	}
 	return auth.NewTokens(auth.TokensConfig{
 		Issuer: o.Issuer, Audience: o.Audience, Algorithms: o.Algorithms,
 		OrgClaim: o.OrgClaim, UserClaim: o.UserClaim, RoleClaim: o.RoleClaim, Roles: o.Roles,
-		Client: issuerClient(), Log: log,
-	})
+		Client: client, Log: log,
+	}), nil
 }
 
-// issuerClient is the way to the issuer of tokens.
-func issuerClient() *http.Client { return &http.Client{Timeout: 10 * time.Second} }
+// issuerClient is the way to the issuer of tokens, and to where that says its keys are.
+func issuerClient(cfg config.Config) (*http.Client, error) {
+	allow, err := cfg.Outbound.Allowlist()
+	return outbound.NewClient(outbound.Policy{Configured: []string{cfg.Auth.OIDC.Issuer}, Allow: allow}), err
+}
 
 // onLoopback reports whether only this machine can reach a listener.
 func onLoopback(addr net.Addr) bool {

@@ -91,7 +91,11 @@ func checkTLS(cfg config.Config) (string, error) {
 }
 
 func checkIssuer(ctx context.Context, cfg config.Config) (string, error) {
-	if _, err := oidc.NewProvider(oidc.ClientContext(ctx, issuerClient()), cfg.Auth.OIDC.Issuer); err != nil {
+	client, err := issuerClient(cfg)
+	if err != nil {
+		return "", err
+	}
+	if _, err := oidc.NewProvider(oidc.ClientContext(ctx, client), cfg.Auth.OIDC.Issuer); err != nil {
 		return "", fmt.Errorf("%s: %w", cfg.Auth.OIDC.Issuer, err)
 	}
 	return cfg.Auth.OIDC.Issuer + " answers", nil

@@ -78,11 +78,7 @@ func NewTokens(c TokensConfig) *Tokens {
 	}
 	fetch := *c.Client
 	fetch.Timeout = fetchTime
-	base := fetch.Transport
-	if base == nil {
-		base = http.DefaultTransport
-	}
-	fetch.Transport = &frugal{base: base, limit: rate.NewLimiter(rate.Every(fetchEvery), fetchBurst)}
+	fetch.Transport = &frugal{base: fetch.Transport, limit: rate.NewLimiter(rate.Every(fetchEvery), fetchBurst)}
 	return &Tokens{TokensConfig: c, fetch: &fetch}
 }
 
