@@ -227,6 +227,32 @@ func TestKeyring_AsksTheStoreSeldom(t *testing.T) {
 	}
 }
 
+// What a request pays for its key.
+func BenchmarkKeyring_Check(b *testing.B) {
+	file, err := sqlite.Open(b.Context(), filepath.Join(b.TempDir(), "aptix.db"), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	k, err := NewKeyring(file, false, slog.New(slog.DiscardHandler))
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, text, err := k.Create(b.Context(), holder, admin)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := k.Check(b.Context(), text); err != nil {
+			b.Fatal(err)
+		}
+	}
+	k.Close()
+	if err := file.Close(); err != nil {
+		b.Fatal(err)
+	}
+}
+
 func TestKeyring_UseIsNotedOnceAnHourBesideTheRequest(t *testing.T) {
 	k := openKeys(t)
 	key, text := k.make(t, admin)

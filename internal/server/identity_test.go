@@ -268,6 +268,30 @@ func TestIdentity_NothingIsDoneForNobody(t *testing.T) {
 	}
 }
 
+// S-14: who guesses is told to wait, who has a key is not.
+func TestIdentity_GuessesFromOneAddressAreHeldUp(t *testing.T) {
+	w := newTenants(t)
+	held := 0
+	for range 50 {
+		a := w.do(t, "GET", "/v1/sessions", "", "Authorization", "Bearer "+w.key["wrong"])
+		if a.Code == http.StatusTooManyRequests {
+			held++
+			if a.Header().Get("Retry-After") == "" {
+				t.Error("nobody is told how long")
+			}
+		} else {
+			a.want(t, agent.KindUnauthenticated)
+		}
+		w.do(t, "GET", "/v1/sessions", "", "Authorization", "Bearer "+w.key["ann"]).wantStatus(t, 200)
+	}
+	t.Logf("%d of 50 guesses were held up", held)
+	if held < 30 {
+		t.Errorf("only %d of 50 guesses were held up", held)
+	}
+	w.as(t, "wrong", "GET", "/v1/sessions", "").want(t, agent.KindUnauthenticated) // from elsewhere
+	w.do(t, "GET", "/v1/sessions", "").want(t, agent.KindUnauthenticated)          // without any
+}
+
 // changing is an Authenticator whose one credential may change.
 type changing struct{ fault atomic.Pointer[agent.Error] }
 

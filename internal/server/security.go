@@ -73,8 +73,9 @@ func (s *Server) answersTo(hostport string) bool {
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
 		host = h
 	}
+	bare := func(name string) string { return strings.Trim(name, "[]") } // of an IPv6 address
 	for _, own := range s.hosts {
-		if strings.EqualFold(host, own) {
+		if strings.EqualFold(bare(host), bare(own)) {
 			return true
 		}
 	}
