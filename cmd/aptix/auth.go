@@ -2,14 +2,12 @@ package main
 
 import (
 	"log/slog"
-	"net"
 	"net/http"
-	"net/netip"
-	"strings"
 
 	"github.com/aptixhq/aptix/internal/auth"
 	"github.com/aptixhq/aptix/internal/config"
 	"github.com/aptixhq/aptix/internal/outbound"
+	"github.com/aptixhq/aptix/internal/server"
 )
 
 // identity is how a server finds out who its callers are.
@@ -55,14 +53,8 @@ func issuerClient(cfg config.Config) (*http.Client, error) {
 	return outbound.NewClient(outbound.Policy{Configured: []string{cfg.Auth.OIDC.Issuer}, Allow: allow}), err
 }
 
-// onLoopback reports whether only this machine can reach a listener.
-func onLoopback(addr net.Addr) bool {
-	at, err := netip.ParseAddrPort(addr.String())
-	return err == nil && at.Addr().Unmap().IsLoopback()
-}
-
 // security says in the banner who is let in, and what is missing.
-func security(cfg config.Config, on, loopback bool) []string {
+func security(cfg config.Config, on bool) []string {
 	var lines []string
 	switch {
 	case cfg.Auth.OIDC.Configured():
@@ -72,7 +64,7 @@ func security(cfg config.Config, on, loopback bool) []string {
 	default:
 		lines = append(lines, "off, for this machine only; 'aptix keys create --org ORG --user USER --role admin' turns it on")
 	}
-	if on && !loopback && !cfg.TLS.Configured() {
+	if on && !loopbackOnly(cfg) && !cfg.TLS.Configured() {
 		lines = append(lines, "WARNING: no TLS. Keys and conversations can be read on the way, unless a proxy in the same",
 			"trusted network speaks TLS for it. Set tls.cert and tls.key, or --tls-cert and --tls-key.")
 	}
@@ -87,12 +79,6 @@ func scheme(cfg config.Config) string {
 	return "http://"
 }
 
-// loopbackAddress reports whether an address to listen on names this machine.
-func loopbackAddress(listen string) bool {
-	host, _, err := net.SplitHostPort(listen)
-	if err != nil {
-		return false
-	}
-	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
-}
+// loopbackOnly reports whether only this machine can reach a server: where it may listen
+// without authentication.
+func loopbackOnly(cfg config.Config) bool { return server.CheckListen(cfg.Listen, false) == nil }

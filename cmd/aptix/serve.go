@@ -152,7 +152,7 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 		web.TLSConfig = cert.config()
 		served <- web.ServeTLS(listener, "", "")
 	}()
-	say(stderr, "%s", banner(cfg, p.modes.live.Current(), scheme(cfg)+listener.Addr().String(), security(cfg, on, onLoopback(listener.Addr()))))
+	say(stderr, "%s", banner(cfg, p.modes.live.Current(), scheme(cfg)+listener.Addr().String(), security(cfg, on)))
 
 	for {
 		select {
@@ -285,7 +285,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 	edge, err := server.New(server.Config{
 		Turns: theirTurns, Sessions: theirSessions, Responses: door, Catalog: catalog, Registry: registry, Log: log, Ready: store.Ping,
 		Auth: who.authenticator, Open: func() bool { return !who.keys.On() }, Keys: who.keys,
-		Loopback: loopbackAddress(cfg.Listen), Hosts: cfg.Hosts, Proxies: proxies,
+		Loopback: loopbackOnly(cfg), Hosts: cfg.Hosts, Proxies: proxies,
 	})
 	if err != nil {
 		return nil, err
