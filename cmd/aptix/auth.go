@@ -64,7 +64,7 @@ func security(cfg config.Config, on bool) []string {
 	default:
 		lines = append(lines, "off, for this machine only; 'aptix keys create --org ORG --user USER --role admin' turns it on")
 	}
-	if on && !loopbackOnly(cfg) && !cfg.TLS.Configured() {
+	if on && !onlyHere(cfg) && !cfg.TLS.Configured() {
 		lines = append(lines, "WARNING: no TLS. Keys and conversations can be read on the way, unless a proxy in the same",
 			"trusted network speaks TLS for it. Set tls.cert and tls.key, or --tls-cert and --tls-key.")
 	}
@@ -79,6 +79,5 @@ func scheme(cfg config.Config) string {
 	return "http://"
 }
 
-// loopbackOnly reports whether only this machine can reach a server: where it may listen
-// without authentication.
-func loopbackOnly(cfg config.Config) bool { return server.CheckListen(cfg.Listen, false) == nil }
+// onlyHere reports whether only this machine can reach a server.
+func onlyHere(cfg config.Config) bool { return server.CheckListen(cfg.Listen, false) == nil }

@@ -33,7 +33,7 @@ func authChecks(cfg config.Config) []check {
 
 func checkAddress(ctx context.Context, cfg config.Config) (string, error) {
 	on := cfg.Auth.OIDC.Configured()
-	if !on && !loopbackOnly(cfg) {
+	if !on && !onlyHere(cfg) {
 		var err error
 		if on, err = anyKey(ctx, cfg); errors.Is(err, sqlite.ErrLocked) {
 			on = true // by the server, which has looked itself
@@ -42,7 +42,7 @@ func checkAddress(ctx context.Context, cfg config.Config) (string, error) {
 	if err := server.CheckListen(cfg.Listen, on); err != nil {
 		return "", err
 	}
-	if !loopbackOnly(cfg) && !cfg.TLS.Configured() {
+	if !onlyHere(cfg) && !cfg.TLS.Configured() {
 		return cfg.Listen + ", without TLS: keys can be read on the way unless a proxy beside it speaks TLS", nil
 	}
 	return cfg.Listen, nil

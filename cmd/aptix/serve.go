@@ -285,7 +285,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 	edge, err := server.New(server.Config{
 		Turns: theirTurns, Sessions: theirSessions, Responses: door, Catalog: catalog, Registry: registry, Log: log, Ready: store.Ping,
 		Auth: who.authenticator, Open: func() bool { return !who.keys.On() }, Keys: who.keys,
-		Loopback: loopbackOnly(cfg), Hosts: cfg.Hosts, Proxies: proxies,
+		Loopback: onlyHere(cfg), Hosts: cfg.Hosts, Proxies: proxies,
 	})
 	if err != nil {
 		return nil, err
