@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/aptixhq/aptix/internal/budget"
 	"github.com/aptixhq/aptix/internal/config"
 	"github.com/aptixhq/aptix/internal/pipeline"
 	"github.com/aptixhq/aptix/internal/reasoner"
@@ -18,6 +19,7 @@ type journal interface {
 	pipeline.Store
 	session.Store
 	reasoner.Sessions
+	budget.Ledger
 	Ping(context.Context) error
 	Close() error
 }

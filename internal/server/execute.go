@@ -46,6 +46,11 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request) (startedTurn, er
 	if err != nil {
 		return startedTurn{}, err
 	}
+	if u := req.User; u != nil && u.Stream != nil && *u.Stream {
+		if err := s.quotas.mayStream(callerOf(r)); err != nil {
+			return startedTurn{}, err
+		}
+	}
 	return s.start(r, req)
 }
 

@@ -148,6 +148,11 @@ func (s *Server) run(rt route, w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	exchangeOf(r).caller = who
+	if rt.class != public {
+		if err := s.quotas.request(who); err != nil {
+			return err
+		}
+	}
 	return rt.handle(s, w, r)
 }
 

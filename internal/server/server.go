@@ -9,7 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/aptixhq/aptix/internal/budget"
 	"github.com/aptixhq/aptix/internal/contract"
+	"github.com/aptixhq/aptix/internal/quota"
 	"github.com/aptixhq/aptix/internal/tool"
 )
 
@@ -32,6 +34,10 @@ type Config struct {
 	Auth Authenticator
 	// Limits bound request bodies.
 	Limits contract.Limits
+	// Quotas bound what callers do at a time; the zero value bounds nothing.
+	Quotas quota.Plans
+	// Budgets tell what was spent; nil when nothing is limited.
+	Budgets *budget.Keeper
 	// Heartbeat is how long a stream is silent before it says that it lives;
 	// default 15 s.
 	Heartbeat time.Duration
@@ -54,6 +60,8 @@ type Server struct {
 	ready    func(context.Context) error
 	auth     Authenticator
 	limits   contract.Limits
+	budgets  *budget.Keeper
+	quotas   quotas
 
 	heartbeat, writeTimeout, bodyTimeout, bodyIdle time.Duration
 
@@ -78,6 +86,7 @@ func New(c Config) (*Server, error) {
 	s := &Server{
 		turns: c.Turns, sessions: c.Sessions, catalog: c.Catalog, registry: c.Registry,
 		second: c.Responses, log: c.Log, ready: c.Ready, auth: c.Auth, limits: c.Limits,
+		budgets: c.Budgets, quotas: quotas{plans: c.Quotas, rates: quota.NewRates()},
 		heartbeat:    or(c.Heartbeat, 15*time.Second),
 		writeTimeout: or(c.WriteTimeout, 30*time.Second),
 		bodyTimeout:  or(c.BodyTimeout, 30*time.Second),

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/budget"
 	"github.com/aptixhq/aptix/internal/store"
 )
 
@@ -24,6 +25,7 @@ type Store interface {
 	CreateSession(context.Context, agent.Session) error
 	Session(context.Context, agent.OrgID, agent.SessionID) (agent.Session, error)
 	Sessions(context.Context, agent.OrgID, store.Page) ([]agent.Session, string, error)
+	CountSessions(ctx context.Context, org agent.OrgID, most int) (int, error)
 	DeleteSession(context.Context, agent.OrgID, agent.SessionID) error
 	SetTools(context.Context, agent.OrgID, agent.SessionID, json.RawMessage) error
 	ChangeMode(context.Context, agent.ModeChange) (agent.Session, agent.ModeChange, bool, error)
@@ -45,6 +47,7 @@ type Store interface {
 	Blob(context.Context, agent.OrgID, string) ([]byte, error)
 	EraseOrg(context.Context, agent.OrgID) (int, error)
 	EraseIdle(context.Context, time.Time, store.SessionKey, int) (int, store.SessionKey, error)
+	budget.Ledger
 	Room() error
 	Ping(context.Context) error
 	Close() error
@@ -66,6 +69,7 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() Store)) {
 		{"Branch", branchTests()},
 		{"Blob", blobTests()},
 		{"Erase", eraseTests()},
+		{"Budget", budgetTests()},
 		{"Concurrency", concurrencyTests()},
 	} {
 		t.Run(group.name, func(t *testing.T) {
