@@ -51,7 +51,10 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request) (startedTurn, er
 			return startedTurn{}, err
 		}
 	}
-	return s.start(r, req)
+	started, err := s.start(r, req)
+	// The turn has its own copy of what it needs, and may take long.
+	s.bodies.letGo(exchangeOf(r))
+	return started, err
 }
 
 // answerTurn answers with how the turn's delivery ends.

@@ -23,6 +23,7 @@ import (
 	"github.com/aptixhq/aptix/internal/mode"
 	"github.com/aptixhq/aptix/internal/pipeline"
 	"github.com/aptixhq/aptix/internal/reasoner"
+	"github.com/aptixhq/aptix/internal/responsesapi"
 	"github.com/aptixhq/aptix/internal/session"
 	"github.com/aptixhq/aptix/internal/store/sqlite"
 	"github.com/aptixhq/aptix/internal/tool"
@@ -52,6 +53,8 @@ type parts struct {
 	rules  agent.ApprovalRules
 	// consent tells that the model changes no mode without the user.
 	consent bool
+	// door has the real second door instead of a fake one.
+	door bool
 }
 
 func newWhole(t *testing.T, with ...func(*parts)) *whole {
@@ -104,6 +107,10 @@ func (w *whole) start(t *testing.T, with ...func(*parts)) {
 	must(err)
 	must(w.pipeline.Recover(t.Context()))
 	w.rig = newRig(t, func(c *Config) {
+		if w.door {
+			c.Responses, err = responsesapi.New(responsesapi.Config{Turns: w.pipeline, Sessions: sessions, Tools: registry, Contexts: contexts{}})
+			must(err)
+		}
 		c.Turns, c.Sessions, c.Catalog, c.Registry, c.Ready, c.Limits = w.pipeline, sessions, catalog, registry, w.store.Ping, w.bodies
 	})
 }
@@ -234,4 +241,8 @@ func (c contexts) Resolve(agentID, conversationID string) (string, string, agent
 	}
 	found, _ := c.Conversation("", "")
 	return "default", "default", found, nil
+}
+
+func (contexts) List() []agent.ContextName {
+	return []agent.ContextName{{Agent: "default", Conversation: "default", DefaultAgent: true, Default: true}}
 }

@@ -24,7 +24,8 @@ type exchange struct {
 	route  string // the pattern; a path may hold what a log should not
 	caller agent.Caller
 	err    error
-	gone   bool // the client hung up or stopped reading
+	gone   bool  // the client hung up or stopped reading
+	body   int64 // how much room its body holds
 }
 
 type exchangeKey struct{}
@@ -70,6 +71,7 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if err := s.dispatch(w, r); err != nil {
 		x.err = err
 	}
+	s.bodies.letGo(x)
 	// A body that does not arrive ends the context too, but there is somebody to tell.
 	x.gone = w.err != nil || r.Context().Err() != nil && (x.err == nil || agent.KindOf(x.err) == agent.KindInternal)
 	half := x.err != nil && w.status != 0

@@ -34,6 +34,9 @@ type Config struct {
 	Auth Authenticator
 	// Limits bound request bodies.
 	Limits contract.Limits
+	// Bodies is how many bytes of request bodies may be in memory at a time; default an
+	// eighth of the runtime's memory limit, or 512 MiB where it has none.
+	Bodies int64
 	// Quotas bound what callers do at a time; the zero value bounds nothing.
 	Quotas quota.Plans
 	// Budgets tell what was spent; nil when nothing is limited.
@@ -62,6 +65,7 @@ type Server struct {
 	limits   contract.Limits
 	budgets  *budget.Keeper
 	quotas   quotas
+	bodies   bodies
 
 	heartbeat, writeTimeout, bodyTimeout, bodyIdle time.Duration
 
@@ -93,6 +97,10 @@ func New(c Config) (*Server, error) {
 		origins:      http.NewCrossOriginProtection(),
 	}
 	s.bodyIdle = s.bodyTimeout / 3
+	if c.Bodies <= 0 {
+		c.Bodies = defaultRoom(c.Limits.Body)
+	}
+	s.bodies.left.Store(c.Bodies)
 	var err error
 	if s.manual, err = readManual(); err != nil {
 		return nil, err
