@@ -12,11 +12,11 @@ import (
 // Account is what one run of a turn spends. The run's goroutine uses it.
 type Account struct {
 	keeper *Keeper
-	key    agent.TurnKey
+	run    Run
 	plan   Plan
 	price  Price
-	// resumed tells that an earlier run may have left something held.
-	resumed bool
+	// dropped tells that nothing is held which an earlier run has left.
+	dropped bool
 	// since is up to when the turn's time is charged.
 	since time.Time
 	// open is the call under way; its ticket is empty when there is none.
@@ -25,17 +25,27 @@ type Account struct {
 	asked int
 }
 
-// Open returns the account of a run, nil when nothing limits it. resumed tells that the turn
-// has run before, on a process that may have died.
-func (k *Keeper) Open(key agent.TurnKey, model string, resumed bool) *Account {
+// Run is a turn that runs.
+type Run struct {
+	Key agent.TurnKey
+	// Model is whom it asks.
+	Model string
+	// Chained tells that the provider remembers what is not in the requests.
+	Chained bool
+	// Resumed tells that the turn has run before, on a process that may have died.
+	Resumed bool
+}
+
+// Open returns the account of a run, nil when nothing limits it.
+func (k *Keeper) Open(r Run) *Account {
 	if k == nil {
 		return nil
 	}
-	plan := k.Plans.of(key.Org)
+	plan := k.Plans.of(r.Key.Org)
 	if plan == (Plan{}) {
 		return nil
 	}
-	return &Account{keeper: k, key: key, plan: plan, price: k.Plans.Prices[model], resumed: resumed, since: k.Now()}
+	return &Account{keeper: k, run: r, plan: plan, price: k.Plans.Prices[r.Model], dropped: !r.Resumed, since: k.Now()}
 }
 
 // settleTime bounds what has to be written also when the turn was broken off.
@@ -54,19 +64,20 @@ func (a *Account) Reserve(ctx context.Context, bytes int) error {
 	if a == nil || a.open.ticket != "" {
 		return nil
 	}
-	if a.resumed {
-		if err := a.keeper.Ledger.DropHold(ctx, a.key); err != nil {
+	if !a.dropped {
+		if err := a.keeper.Ledger.DropHold(ctx, a.run.Key); err != nil {
 			return err
 		}
-		a.resumed = false
+		a.dropped = true
 	}
-	done, err := a.keeper.looking.Pass(ctx, a.key.Org)
+	ready := a.keeper.Now()
+	done, err := a.keeper.looking.Pass(ctx, a.run.Key.Org)
 	if err != nil {
 		return err
 	}
 	defer done()
 	for look := firstLook; ; look = min(2*look, lastLook) {
-		err := a.reserve(ctx, bytes)
+		err := a.reserve(ctx, bytes, ready.Sub(a.since)) // the wait is not the turn's time
 		if used := (*UsedUp)(nil); errors.As(err, &used) {
 			return used.end()
 		}
@@ -81,13 +92,13 @@ func (a *Account) Reserve(ctx context.Context, bytes int) error {
 	}
 }
 
-func (a *Account) reserve(ctx context.Context, bytes int) error {
+func (a *Account) reserve(ctx context.Context, bytes int, worked time.Duration) error {
 	now := a.keeper.Now()
 	r := reservation{
-		ticket: rand.Text(), budgets: a.plan.budgets(a.key, now), most: a.most(bytes),
-		spent: Amount{Time: now.Sub(a.since)}, now: now, until: now.Add(a.keeper.CallTime + time.Minute),
+		ticket: rand.Text(), budgets: a.plan.budgets(a.run.Key, now), most: a.most(bytes), chained: a.run.Chained,
+		spent: Amount{Time: worked}, now: now, until: now.Add(a.keeper.CallTime + time.Minute),
 	}
-	if err := a.keeper.Ledger.Books(ctx, a.key, r.into, r.entered); err != nil {
+	if err := a.keeper.Ledger.Books(ctx, a.run.Key, r.into, r.entered); err != nil {
 		return err
 	}
 	a.since, a.asked = now, bytes
@@ -113,7 +124,7 @@ func (a *Account) Charge(ctx context.Context, u agent.Usage, toolCalls int) erro
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
 	var refused *UsedUp
-	err := a.keeper.Ledger.Books(ctx, a.key, func(b Books) (err error) {
+	err := a.keeper.Ledger.Books(ctx, a.run.Key, func(b Books) (err error) {
 		refused, err = c.into(b)
 		return err
 	}, c.entered)
@@ -142,6 +153,6 @@ func (a *Account) BrokenOff(ctx context.Context, said int) {
 		u = agent.Usage{InputTokens: int64(a.asked / bytesPerToken), OutputTokens: int64(said / bytesPerToken)}
 	}
 	if err := a.Charge(ctx, u, 0); err != nil {
-		a.keeper.Log.ErrorContext(ctx, "charge a model call that broke off", "turn", a.key.String(), "error", err)
+		a.keeper.Log.ErrorContext(ctx, "charge a model call that broke off", "turn", a.run.Key.String(), "error", err)
 	}
 }

@@ -60,20 +60,20 @@ func (a Amount) Of(u Unit) int64 {
 	return int64(a.Time)
 }
 
-// reached returns the first unit in which the limit is used up.
-func (limit Amount) reached(spent Amount) (Unit, bool) {
+// reached returns the first unit in which a is used up, which is a limit.
+func (a Amount) reached(spent Amount) (Unit, bool) {
 	for _, u := range Units() {
-		if most := limit.Of(u); most > 0 && spent.Of(u) >= most {
+		if most := a.Of(u); most > 0 && spent.Of(u) >= most {
 			return u, true
 		}
 	}
 	return "", false
 }
 
-// exceeded reports whether the limit is gone over in any unit.
-func (limit Amount) exceeded(spent Amount) bool {
+// exceeded reports whether a, which is a limit, is gone over in any unit.
+func (a Amount) exceeded(spent Amount) bool {
 	for _, u := range Units() {
-		if most := limit.Of(u); most > 0 && spent.Of(u) > most {
+		if most := a.Of(u); most > 0 && spent.Of(u) > most {
 			return true
 		}
 	}

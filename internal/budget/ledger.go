@@ -55,6 +55,8 @@ type reservation struct {
 	budgets []Budget
 	// most is what the call may take by its own size.
 	most Amount
+	// chained tells that the provider remembers what is not in the request.
+	chained bool
 	// spent is what the turn took since it was last charged: its time.
 	spent      Amount
 	now, until time.Time
@@ -97,9 +99,12 @@ func (r reservation) into(b Books) error {
 			return err
 		}
 	}
-	// What the provider remembers of a conversation is not in the request. It is no more
-	// than an earlier call has taken.
-	return b.Hold(r.ticket, r.most.Plus(all.Largest), r.until)
+	most := r.most
+	if r.chained {
+		// What the provider remembers is no more than an earlier call has taken.
+		most = most.Plus(all.Largest)
+	}
+	return b.Hold(r.ticket, most, r.until)
 }
 
 func (r reservation) add(b Books) error {

@@ -115,8 +115,7 @@ func TestStorm_ReadersOfARunningTurn(t *testing.T) {
 }
 
 // L-4: connections that send half of their header, or of their body, keep nobody from being
-// served, and are given up. That this takes no more
-// than 10 s is TestConnection_HeadersThatDripAreGivenUp and those behind it in package server.
+// served, and are given up. That this takes no more than 10 s is TestConnection_HeadersThatDripAreGivenUp and those behind it in package server.
 func TestSlowloris_DoesNotStopService(t *testing.T) {
 	many := min(5000, files()/2-200) // each is open at both ends here
 	if !long() {
