@@ -533,6 +533,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the budgets of the organisation and what was spent of them
+         * @description Of a day and a month: what was spent, what is left, and when they begin anew. A turn and a session have theirs each, of which the limits are told. When a day's or a month's is used up new turns are refused with rate_limited and the time until the next one, when a session's is, with limit_reached; a turn that runs ends with limit_reached before its next model call.
+         */
+        get: operations["getUsage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -573,6 +593,35 @@ export interface components {
             /** @description The new session's mode; its parent's when absent. */
             mode?: string;
             sessionId?: string;
+        };
+        Budget: {
+            /**
+             * Format: double
+             * @description Of a day or a month: what is left of it. It may be less than nothing by one model call.
+             */
+            left?: number;
+            /** Format: double */
+            limit: number;
+            /**
+             * @description What it is for: each turn, each session, or the organisation's day or month in UTC.
+             * @enum {string}
+             */
+            of: "turn" | "session" | "day" | "month";
+            /**
+             * Format: date-time
+             * @description Of a day or a month: when it begins anew.
+             */
+            resetsAt?: string;
+            /**
+             * Format: double
+             * @description Of a day or a month: what was spent of it.
+             */
+            spent?: number;
+            /**
+             * @description What is limited. A cost is in the unit of the configured prices; seconds are those in which turns run.
+             * @enum {string}
+             */
+            unit: "tokens" | "cost" | "toolCalls" | "seconds";
         };
         ClientToolContinuation: {
             approvals?: components["schemas"]["Approval"][];
@@ -1032,6 +1081,11 @@ export interface components {
             id: string;
             lines?: string;
             path: string;
+        };
+        Spending: {
+            /** @description One for each limit that is set; empty where nothing is limited. */
+            budgets: components["schemas"]["Budget"][];
+            org: string;
         };
         Tool: {
             description: string;
@@ -1584,6 +1638,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Problem with code internal. */
             500: {
                 headers: {
@@ -1645,6 +1710,17 @@ export interface operations {
             /** @description Error in OpenAI's form, for not_found. */
             404: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIError"];
+                };
+            };
+            /** @description Error in OpenAI's form, for rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1714,6 +1790,17 @@ export interface operations {
             /** @description Error in OpenAI's form, for not_found. */
             404: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIError"];
+                };
+            };
+            /** @description Error in OpenAI's form, for rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1792,6 +1879,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Problem with code internal. */
             500: {
                 headers: {
@@ -1855,6 +1953,17 @@ export interface operations {
             /** @description Problem with code not_found. */
             404: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2105,6 +2214,17 @@ export interface operations {
                     "application/json": components["schemas"]["OpenAIError"];
                 };
             };
+            /** @description Error in OpenAI's form, for rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIError"];
+                };
+            };
             /** @description Error in OpenAI's form, for internal. */
             500: {
                 headers: {
@@ -2183,6 +2303,17 @@ export interface operations {
                     "application/json": components["schemas"]["OpenAIError"];
                 };
             };
+            /** @description Error in OpenAI's form, for rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIError"];
+                };
+            };
             /** @description Error in OpenAI's form, for internal. */
             500: {
                 headers: {
@@ -2246,6 +2377,17 @@ export interface operations {
             /** @description Error in OpenAI's form, for not_found. */
             404: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIError"];
+                };
+            };
+            /** @description Error in OpenAI's form, for rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2337,6 +2479,17 @@ export interface operations {
                     "application/json": components["schemas"]["OpenAIError"];
                 };
             };
+            /** @description Error in OpenAI's form, for rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIError"];
+                };
+            };
             /** @description Error in OpenAI's form, for internal. */
             500: {
                 headers: {
@@ -2403,6 +2556,17 @@ export interface operations {
             /** @description Problem with code forbidden. */
             403: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2509,6 +2673,26 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Problem with code limit_reached. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Problem with code internal. */
             500: {
                 headers: {
@@ -2578,6 +2762,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Problem with code internal. */
             500: {
                 headers: {
@@ -2639,6 +2834,17 @@ export interface operations {
             /** @description Problem with code not_found. */
             404: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2756,6 +2962,26 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Problem with code limit_reached. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Problem with code internal. */
             500: {
                 headers: {
@@ -2865,6 +3091,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Problem with code internal. */
             500: {
                 headers: {
@@ -2942,6 +3179,17 @@ export interface operations {
             /** @description Problem with code not_found. */
             404: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3048,6 +3296,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Problem with code internal. */
             500: {
                 headers: {
@@ -3131,6 +3390,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Problem with code internal. */
             500: {
                 headers: {
@@ -3201,6 +3471,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Problem with code internal. */
             500: {
                 headers: {
@@ -3265,6 +3546,17 @@ export interface operations {
             /** @description Problem with code not_found. */
             404: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3382,6 +3674,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Problem with code internal. */
             500: {
                 headers: {
@@ -3446,6 +3749,17 @@ export interface operations {
             /** @description Problem with code not_found. */
             404: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3544,6 +3858,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Problem with code internal. */
             500: {
                 headers: {
@@ -3608,6 +3933,17 @@ export interface operations {
             /** @description Problem with code not_found. */
             404: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3680,6 +4016,86 @@ export interface operations {
             /** @description Problem with code forbidden. */
             403: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code internal. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code unavailable. */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getUsage: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Spending"];
+                };
+            };
+            /** @description Problem with code unauthenticated. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code forbidden. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
