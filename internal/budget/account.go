@@ -152,7 +152,18 @@ func (a *Account) BrokenOff(ctx context.Context, said int) {
 	if said > 0 || ctx.Err() != nil {
 		u = agent.Usage{InputTokens: int64(a.asked / bytesPerToken), OutputTokens: int64(said / bytesPerToken)}
 	}
+	a.end(ctx, u)
+}
+
+// Release ends a call that was reserved and never sent. Without one it does nothing.
+func (a *Account) Release(ctx context.Context) {
+	if a != nil && a.open.ticket != "" {
+		a.end(ctx, agent.Usage{})
+	}
+}
+
+func (a *Account) end(ctx context.Context, u agent.Usage) {
 	if err := a.Charge(ctx, u, 0); err != nil {
-		a.keeper.Log.ErrorContext(ctx, "charge a model call that broke off", "turn", a.run.Key.String(), "error", err)
+		a.keeper.Log.ErrorContext(ctx, "charge a model call that has no answer", "turn", a.run.Key.String(), "error", err)
 	}
 }

@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -411,5 +412,36 @@ func TestBudget_SideBySide(t *testing.T) {
 	}
 	if err := <-third; err != nil {
 		t.Error(err)
+	}
+}
+
+// A call that was reserved and never sent takes nothing, and holds nothing.
+func TestBudget_UnsentCallIsReleased(t *testing.T) {
+	r := newRig(t, withModel(t))
+	k, err := budget.New(budget.Config{Ledger: r.store, Plans: budget.Plans{Default: budget.Plan{Day: budget.Amount{Tokens: 1000}}},
+		CallTime: time.Minute, Log: r.log, Now: func() time.Time { return noon }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := k.Open(budget.Run{Key: agent.TurnKey{Org: caller.Org, Session: "s1", Turn: "t1"}})
+	held := func() (calls int64) {
+		t.Helper()
+		err := r.store.Books(t.Context(), agent.TurnKey{Org: caller.Org, Session: "s2", Turn: "t2"}, func(b budget.Books) (err error) {
+			calls, _, err = b.Held(noon)
+			return err
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return calls
+	}
+	if err := a.Reserve(t.Context(), 4000); err != nil || held() != 1 {
+		t.Fatalf("%d calls are held (error %v)", held(), err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // as when the turn is cancelled
+	a.Release(ctx)
+	if got := r.today(noon); held() != 0 || got != (budget.Amount{}) {
+		t.Errorf("%d calls are held, %v is spent", held(), got)
 	}
 }

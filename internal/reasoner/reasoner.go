@@ -93,6 +93,7 @@ func (r *Reasoner) Run(ctx context.Context, t *Turn, steps []agent.Step, j Journ
 		resumed = resumed || s.Kind == agent.StepResumed
 	}
 	run.account = r.budgets.Open(budget.Run{Key: t.Key, Model: t.Context.Model, Chained: t.Chain, Resumed: resumed})
+	defer run.account.Release(ctx)
 	if run.asked != nil {
 		// They are in its items now; the turn may be long, and they are large.
 		t.Request.Artifacts, t.Request.Images = nil, nil
