@@ -285,6 +285,9 @@ func TestCalls(t *testing.T) {
 			`{"id":"i","key":"general","displayName":"General","description":"d","whenToUse":"w","systemPromptSummary":"s","isDefault":true,"status":"active","version":"v1","instructions":["x"],"tools":["t"],"humanRoleHints":[],"exampleUtterances":[],"rag":{"prefer":[],"exclude":[]}}`},
 		"tools": {func(c *client.Client) (any, error) { return c.Tools(ctx) }, "GET", "/v1/tools", "",
 			list(`{"name":"agent_list_modes","description":"d","usage":"u","parameters":{},"idempotent":true}`), `[{"name":"agent_list_modes","description":"d","usage":"u","parameters":{},"idempotent":true}]`},
+		"usage": {func(c *client.Client) (any, error) { return c.Usage(ctx) }, "GET", "/v1/usage", "",
+			`{"org":"acme","budgets":[{"of":"day","unit":"cost","limit":2.5,"spent":1,"left":1.5,"resetsAt":"2026-01-03T00:00:00Z"},{"of":"turn","unit":"tokens","limit":9}]}`,
+			`{"org":"acme","budgets":[{"of":"day","unit":"cost","limit":2.5,"spent":1,"left":1.5,"resetsAt":"2026-01-03T00:00:00Z"},{"of":"turn","unit":"tokens","limit":9}]}`},
 		"ready": {func(c *client.Client) (any, error) { return nil, c.Ready(ctx) }, "GET", "/readyz", "", `ok`, `null`},
 	} {
 		t.Run(name, func(t *testing.T) {

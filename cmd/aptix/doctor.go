@@ -241,29 +241,12 @@ func checkProvider(ctx context.Context, cfg config.Config) (string, error) {
 	if err := json.NewDecoder(io.LimitReader(res.Body, 8<<20)).Decode(&list); err != nil {
 		return "", fmt.Errorf("%s answers, but not with a list of models; does the address end in /v1?", cfg.OpenAI.BaseURL)
 	}
-	for _, want := range models(cfg) {
+	for _, want := range cfg.Models() {
 		if !slices.ContainsFunc(list.Data, func(m struct{ ID string }) bool { return m.ID == want }) {
 			return "", fmt.Errorf("%s answers and has no model %q; set another one with APTIX_MODEL", cfg.OpenAI.BaseURL, want)
 		}
 	}
-	return fmt.Sprintf("%s answers and has %s", cfg.OpenAI.BaseURL, strings.Join(models(cfg), ", ")), nil
-}
-
-// models returns the models that sessions may use.
-func models(cfg config.Config) []string {
-	var out []string
-	for _, a := range cfg.AgentContexts {
-		for _, c := range a.ConversationContexts {
-			name := c.Model
-			if name == "" {
-				name = cfg.Model
-			}
-			if !slices.Contains(out, name) {
-				out = append(out, name)
-			}
-		}
-	}
-	return out
+	return fmt.Sprintf("%s answers and has %s", cfg.OpenAI.BaseURL, strings.Join(cfg.Models(), ", ")), nil
 }
 
 // running says whether a server answers where the other commands would look for it.

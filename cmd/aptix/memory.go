@@ -30,7 +30,7 @@ func checkContinuity(ctx context.Context, cfg config.Config, probe bool) (string
 	}
 	client := modelClient(cfg)
 	defer client.Close()
-	memory, err := llm.MemoryProbe{Client: client, Model: models(cfg)[0], OmitStore: !cfg.Capabilities().Store}.Run(ctx)
+	memory, err := llm.MemoryProbe{Client: client, Model: cfg.Models()[0], OmitStore: !cfg.Capabilities().Store}.Run(ctx)
 	if err != nil {
 		return "", fmt.Errorf("%s; the provider's memory could not be tested: %w", now, err)
 	}

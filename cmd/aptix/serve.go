@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/aptixhq/aptix/internal/access"
+	"github.com/aptixhq/aptix/internal/budget"
 	"github.com/aptixhq/aptix/internal/bus"
 	"github.com/aptixhq/aptix/internal/config"
 	"github.com/aptixhq/aptix/internal/events"
@@ -221,14 +222,18 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 	}()
 	contexts := cfg.Contexts()
 	manager, err := session.New(session.Config{Store: store, Catalog: catalog, Registry: registry, Contexts: contexts, Log: log,
-		Consent: cfg.ModeChange.Consent == config.ConsentRequired})
+		Consent: cfg.ModeChange.Consent == config.ConsentRequired, Quotas: cfg.QuotaPlans()})
 	if err != nil {
 		return nil, err
 	}
 	sessions.Manager = manager
 
+	budgets, err := budget.New(budget.Config{Ledger: store, Plans: cfg.BudgetPlans(), CallTime: cfg.Limits.Turn, Log: log})
+	if err != nil {
+		return nil, err
+	}
 	loop, err := reasoner.New(reasoner.Config{
-		Model: model(cfg), Sessions: store, Registry: registry, Log: log,
+		Model: model(cfg), Sessions: store, Registry: registry, Log: log, Budgets: budgets,
 		Limits: reasoner.Limits{ModelCalls: cfg.Limits.ModelCalls, ToolTime: cfg.Limits.Tool, ToolCalls: cfg.Limits.ToolCalls, OutputBytes: cfg.Limits.OutputBytes},
 	})
 	if err != nil {
@@ -263,7 +268,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 		ApprovalRules: cfg.Approvals, Consent: cfg.ModeChange.Consent == config.ConsentRequired,
 		Limits: pipeline.Limits{TurnTime: cfg.Limits.Turn, WaitTime: cfg.Limits.Waiting, ApprovalTime: cfg.Limits.Approval,
 			Lease: cfg.Cluster.Lease, Poll: cfg.Cluster.Poll},
-		Retention: cfg.Retention.Sessions, Retriever: finds,
+		Retention: cfg.Retention.Sessions, Retriever: finds, Budgets: budgets, Quotas: cfg.QuotaPlans(),
 	})
 	if err != nil {
 		return nil, err
@@ -286,6 +291,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 		Turns: theirTurns, Sessions: theirSessions, Responses: door, Catalog: catalog, Registry: registry, Log: log, Ready: store.Ping,
 		Auth: who.authenticator, Open: func() bool { return !who.keys.On() }, Keys: who.keys,
 		Loopback: onlyHere(cfg), Hosts: cfg.Hosts, Proxies: proxies,
+		Budgets: budgets, Quotas: cfg.QuotaPlans(),
 	})
 	if err != nil {
 		return nil, err

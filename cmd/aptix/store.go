@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/aptixhq/aptix/internal/auth"
+	"github.com/aptixhq/aptix/internal/budget"
 	"github.com/aptixhq/aptix/internal/config"
 	"github.com/aptixhq/aptix/internal/pipeline"
 	"github.com/aptixhq/aptix/internal/reasoner"
@@ -20,6 +21,7 @@ type journal interface {
 	session.Store
 	reasoner.Sessions
 	auth.Store
+	budget.Ledger
 	Ping(context.Context) error
 	Close() error
 }

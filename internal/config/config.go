@@ -75,14 +75,19 @@ type Config struct {
 	ModeChange ModeChange `koanf:"modeChange"`
 	// Approvals say which calls wait for the user, by the name of a tool or a pattern of
 	// names, in modes that say nothing of it.
-	Approvals  agent.ApprovalRules `koanf:"approvals"`
-	OpenAI     OpenAI              `koanf:"openai"`
-	Limits     Limits              `koanf:"limits"`
-	Retention  Retention           `koanf:"retention"`
-	Retrieval  Retrieval           `koanf:"retrieval"`
-	Embeddings Embeddings          `koanf:"embeddings"`
-	MCP        MCP                 `koanf:"mcp"`
-	Outbound   Outbound            `koanf:"outbound"`
+	Approvals agent.ApprovalRules `koanf:"approvals"`
+	OpenAI    OpenAI              `koanf:"openai"`
+	Limits    Limits              `koanf:"limits"`
+	Budgets   Budgets             `koanf:"budgets"`
+	// Prices are what models take, by name.
+	Prices map[string]Price `koanf:"prices"`
+	// Organisations have limits and budgets of their own, by name.
+	Organisations map[string]Organisation `koanf:"organisations"`
+	Retention     Retention               `koanf:"retention"`
+	Retrieval     Retrieval               `koanf:"retrieval"`
+	Embeddings    Embeddings              `koanf:"embeddings"`
+	MCP           MCP                     `koanf:"mcp"`
+	Outbound      Outbound                `koanf:"outbound"`
 	// ToolGroups are tools, by name or by pattern, that modes list as group:name.
 	ToolGroups map[string][]string `koanf:"toolGroups"`
 	// AgentContexts say which models and boot prompts sessions may choose from; one
@@ -146,6 +151,8 @@ type Limits struct {
 	ToolCalls int `koanf:"toolCalls"`
 	// OutputBytes is how much the model may produce in a turn.
 	OutputBytes int `koanf:"outputBytes"`
+	// Quotas bound what callers do at a time.
+	Quotas `koanf:",squash"`
 }
 
 // Retention says how long things are kept.
@@ -202,7 +209,7 @@ func defaults() map[string]any {
 		"openai":     map[string]any{"baseURL": openAIBase},
 		"limits": map[string]any{
 			"turn": "10m", "waiting": "24h", "approval": "1h", "tool": "60s", "modelCalls": 32, "outputBytes": 32 << 20,
-			"modelAttempts": 3, "modelWait": "30s", "modelConcurrency": 10000, "toolCalls": 128,
+			"modelAttempts": 3, "modelWait": "30s", "modelConcurrency": 10000, "toolCalls": 128, "streams": 1000,
 		},
 		"retention": map[string]any{"sessions": "0s"},
 		"auth":      authDefaults(),
@@ -230,6 +237,9 @@ func (c *Config) derive() {
 	}
 	c.deriveEndpoint()
 	c.deriveEmbeddings()
+	if len(c.Organisations) > 0 {
+		c.sources["organisations"] = Source{Kind: FromFile, Name: c.File}
+	}
 	if len(c.ToolGroups) > 0 {
 		c.sources["toolGroups"] = Source{Kind: FromFile, Name: c.File} // no other layer has any
 	}

@@ -70,7 +70,7 @@ func TestLoad_NothingConfigured(t *testing.T) {
 		"limits.turn":    "10m0s · default", "limits.waiting": "24h0m0s · default", "limits.approval": "1h0m0s · default", "limits.tool": "1m0s · default",
 		"limits.modelCalls": "32 · default", "limits.outputBytes": "33554432 · default",
 		"limits.modelAttempts": "3 · default", "limits.modelWait": "30s · default",
-		"limits.modelConcurrency": "10000 · default", "limits.toolCalls": "128 · default",
+		"limits.modelConcurrency": "10000 · default", "limits.toolCalls": "128 · default", "limits.streams": "1000 · default",
 		"retrieval.search": "hybrid · default", "retrieval.chunks": "6 · default", "retrieval.bytes": "20480 · default",
 		"retrieval.deadline": "2s · default", "embeddings.model": "offline, by hashing · default",
 		"retention.sessions": "for ever · default", "agentContexts": "default/default · default",

@@ -59,6 +59,7 @@ func (c Config) problems() Problems {
 		p = append(p, c.OpenAI.problems()...)
 	}
 	p = append(p, c.Limits.problems()...)
+	p = append(p, c.spendingProblems()...)
 	p = append(p, c.Retrieval.problems()...)
 	p = append(p, c.Embeddings.problems()...)
 	if _, ok := c.PostgreSQL(); ok && c.Retrieval.Search == SearchVector {

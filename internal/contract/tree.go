@@ -104,15 +104,15 @@ func (p *parser) malformed(err error) error {
 }
 
 func (p *parser) value() (node, error) {
+	if p.dec.PeekKind() == jsontext.KindString {
+		return p.text()
+	}
 	tok, err := p.dec.ReadToken()
 	if err != nil {
 		return node{}, err
 	}
 	n := node{kind: tok.Kind()}
 	switch n.kind {
-	case jsontext.KindString:
-		n.literal = tok.String()
-		p.checkText(n.literal)
 	case jsontext.KindNumber:
 		n.literal = tok.String()
 		if _, err := strconv.ParseFloat(n.literal, 64); err != nil {
@@ -185,6 +185,25 @@ func (p *parser) array() ([]node, error) {
 	}
 	_, err := p.dec.ReadToken()
 	return elements, err
+}
+
+// text reads a string. A token of one with escapes would be put together in a buffer that grows,
+// at several times the size of a large one.
+func (p *parser) text() (node, error) {
+	raw, err := p.dec.ReadValue()
+	if err != nil {
+		return node{}, err
+	}
+	n := node{kind: jsontext.KindString}
+	if inner := raw[1 : len(raw)-1]; bytes.IndexByte(inner, '\\') < 0 {
+		n.literal = string(inner)
+	} else if b, err := jsontext.AppendUnquote(nil, raw); err != nil {
+		return node{}, err
+	} else {
+		n.literal = string(b)
+	}
+	p.checkText(n.literal)
+	return n, nil
 }
 
 // checkText refuses NUL, which JSON can escape and no SQL text column can hold.

@@ -74,6 +74,17 @@ type Wire struct {
 // Bytes returns the request body.
 func (w Wire) Bytes() []byte { return Assemble(w.Head, w.items(), w.Tail) }
 
+// Size returns how many bytes the request body has, within some.
+func (w Wire) Size() int {
+	n := len(w.Head) + len(w.Tail)
+	for _, items := range [][]json.RawMessage{w.History, w.New} {
+		for _, i := range items {
+			n += len(i) + 1
+		}
+	}
+	return n
+}
+
 // SHA256 returns the hash of Bytes.
 func (w Wire) SHA256() string { return SHA256(w.Head, w.items(), w.Tail) }
 

@@ -82,15 +82,16 @@ func (p *Pipeline) Execute(ctx context.Context, by agent.Caller, x Execution) (k
 		if err := p.takes(key); err != nil {
 			return key, 0, err
 		}
+		if err := p.Budgets.Admit(ctx, key); err != nil {
+			return key, 0, err
+		}
 		var o opened
 		if o, err = p.open(ctx, by, x, at.Session); err != nil {
 			break
 		}
 		switch busy := at.Active != "" || at.Queued > 0; {
 		case !busy:
-			if err = p.ready(ctx, x, &o); err == nil {
-				err = p.bear(by, x, o)
-			}
+			err = p.begin(ctx, by, x, o)
 		case o.session.Concurrency == agent.ConcurrencyQueue && x.Follows == "":
 			err = p.enqueue(ctx, by, x, o, at.Queued)
 			if err == nil && p.node != nil {
@@ -129,6 +130,36 @@ func (p *Pipeline) standing(ctx context.Context, by agent.Caller, key agent.Turn
 		return store.Standing{}, agent.NoSession(key.Session)
 	}
 	return at, err
+}
+
+// begin lets a turn begin for which its session is free, within the quotas of its
+// organisation.
+func (p *Pipeline) begin(ctx context.Context, by agent.Caller, x Execution, o opened) error {
+	if most := p.Quotas.Of(by.Org).Turns; most > 0 {
+		// Until the turn counts by itself.
+		if !p.turnsOf.Enter(by.Org, most) {
+			return errManyTurns(most)
+		}
+		defer p.turnsOf.Leave(by.Org)
+	}
+	if o.readVersion == 0 {
+		made, err := p.Sessions.Room(ctx, by.Org)
+		if err != nil {
+			return err
+		}
+		defer made()
+	}
+	if err := p.ready(ctx, x, &o); err != nil {
+		return err
+	}
+	return p.bear(by, x, o)
+}
+
+// errManyTurns asks for the shortest wait there is: when one of the turns ends nobody knows.
+func errManyTurns(most int) error {
+	e := agent.Errorf(agent.KindRateLimited, "%d turns of the organisation are running, as many as may run at a time. Send the turn again in a moment.", most)
+	e.RetryAfter = time.Second
+	return e
 }
 
 // bear starts a turn and returns when it is durable, or has never been. Meanwhile the

@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/budget"
 	"github.com/aptixhq/aptix/internal/contract"
 	"github.com/aptixhq/aptix/internal/events"
 	"github.com/aptixhq/aptix/internal/mode"
+	"github.com/aptixhq/aptix/internal/quota"
 	"github.com/aptixhq/aptix/internal/rag"
 	"github.com/aptixhq/aptix/internal/reasoner"
 	"github.com/aptixhq/aptix/internal/store"
@@ -43,6 +45,7 @@ type Store interface {
 type Sessions interface {
 	Prepare(by agent.Caller, c contract.CreateSession) (agent.Session, error)
 	NormaliseMode(ctx context.Context, s agent.Session, claimed agent.ModeKey) agent.ModeKey
+	Room(ctx context.Context, org agent.OrgID) (made func(), err error)
 }
 
 // Contexts finds a session's pinned conversation context again. ok is false when
@@ -63,7 +66,7 @@ type Retriever interface {
 }
 
 // Config holds the parts of a Pipeline. Retriever, Bus, Limits, Chain, ApprovalRules,
-// Consent, Retention and Now may be left out. When the Store is a store.Leasing, other nodes
+// Consent, Budgets, Quotas, Retention and Now may be left out. When the Store is a store.Leasing, other nodes
 // may use it at the same time.
 type Config struct {
 	Store    Store
@@ -87,6 +90,9 @@ type Config struct {
 	ApprovalRules agent.ApprovalRules
 	Consent       bool
 	Limits        Limits
+	// Budgets bound what turns may spend, nil nothing; Quotas how many may run at a time.
+	Budgets *budget.Keeper
+	Quotas  quota.Plans
 	// Retention is how long a session is kept after the last thing that happened in it;
 	// 0 is for ever.
 	Retention time.Duration
@@ -162,6 +168,7 @@ type Pipeline struct {
 	reads        sharedReads
 	transcripts  transcripts
 	moves        moves
+	turnsOf      quota.Counter[agent.OrgID]
 	work         sync.WaitGroup
 	stop         context.CancelFunc
 	// leasing ends behind the last turn, by stopLeasing.
@@ -199,7 +206,7 @@ var (
 func New(c Config) (*Pipeline, error) {
 	if c.Store == nil || c.Sessions == nil || c.Catalog == nil || c.Registry == nil || c.Contexts == nil ||
 		c.Reasoner == nil || c.Hub == nil || c.Log == nil {
-		return nil, errors.New("pipeline: every part but Retriever, Bus, Limits, Chain, ApprovalRules, Consent, Retention and Now is required")
+		return nil, errors.New("pipeline: every part but Retriever, Bus, Limits, Chain, ApprovalRules, Consent, Budgets, Quotas, Retention and Now is required")
 	}
 	_, shared := c.Store.(store.Leasing)
 	c.Limits = c.Limits.withDefaults(!shared)
@@ -419,6 +426,9 @@ func (p *Pipeline) endAtRest(ctx context.Context, t agent.Turn, state agent.Turn
 	}
 	if err := j.settle(ctx, agent.Settled{State: state, Fault: fault, Abandoned: reasoner.Abandon(steps)}, "", t.State); err != nil {
 		return err
+	}
+	if asking(steps) {
+		p.Budgets.Drop(ctx, t.Key) // the one that asks may have died over it
 	}
 	// The log of the delivery at which the turn rested may still be found, and knows
 	// nothing of this end.

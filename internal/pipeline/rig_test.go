@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/budget"
 	"github.com/aptixhq/aptix/internal/events"
 	"github.com/aptixhq/aptix/internal/llm"
 	"github.com/aptixhq/aptix/internal/llm/llmtest"
 	"github.com/aptixhq/aptix/internal/mcp"
 	"github.com/aptixhq/aptix/internal/mode"
 	"github.com/aptixhq/aptix/internal/pipeline"
+	"github.com/aptixhq/aptix/internal/quota"
 	"github.com/aptixhq/aptix/internal/rag"
 	"github.com/aptixhq/aptix/internal/rag/embedding"
 	"github.com/aptixhq/aptix/internal/rag/sqliteindex"
@@ -56,6 +58,8 @@ type rig struct {
 	now      func() time.Time
 	// retention is that of sessions; 0 keeps them.
 	retention time.Duration
+	budgets   budget.Plans
+	quotas    quota.Plans
 	documents *sqliteindex.Store // nil when nothing is indexed
 
 	store    storetest.Store
@@ -104,7 +108,7 @@ func (r *rig) start() {
 	if r.mcp != nil {
 		r.mcp.ReportTo(registry)
 	}
-	r.sessions, err = session.New(session.Config{Store: r.store, Catalog: r.catalog, Registry: registry, Contexts: contexts{}, Log: r.log, Consent: r.consent})
+	r.sessions, err = session.New(session.Config{Store: r.store, Catalog: r.catalog, Registry: registry, Contexts: contexts{}, Log: r.log, Consent: r.consent, Quotas: r.quotas})
 	fail(err)
 	sessions.Manager = r.sessions
 	model := r.model
@@ -121,7 +125,9 @@ func (r *rig) start() {
 		journal = r.gate
 	}
 	r.hub = events.NewHub()
-	loop, err := reasoner.New(reasoner.Config{Model: model, Sessions: r.store, Registry: registry, Log: r.log, Limits: r.limits})
+	budgets, err := budget.New(budget.Config{Ledger: r.store, Plans: r.budgets, CallTime: time.Minute, Log: r.log, Now: r.now})
+	fail(err)
+	loop, err := reasoner.New(reasoner.Config{Model: model, Sessions: r.store, Registry: registry, Log: r.log, Limits: r.limits, Budgets: budgets})
 	fail(err)
 	var retriever pipeline.Retriever
 	if r.documents != nil {
@@ -131,7 +137,7 @@ func (r *rig) start() {
 	r.pipeline, err = pipeline.New(pipeline.Config{
 		Store: journal, Sessions: r.sessions, Catalog: r.catalog, Registry: registry, Contexts: contexts{r.lost},
 		Reasoner: loop, Hub: r.hub, Bus: r.bus, Log: r.log, Chain: r.chain, ApprovalRules: r.rules, Consent: r.consent, Limits: r.times, Retention: r.retention, Now: r.now,
-		Retriever: retriever,
+		Retriever: retriever, Budgets: budgets, Quotas: r.quotas,
 	})
 	fail(err)
 	fail(r.pipeline.Recover(r.t.Context()))

@@ -40,6 +40,7 @@ func (p *Pipeline) start(t *reasoner.Turn, steps []agent.Step, j *journal, deadl
 	r := &running{journal: j, claim: claim, cancel: cancel, done: make(chan struct{}), queues: t.Queues}
 	p.running[t.Key] = r
 	p.work.Add(1)
+	p.turnsOf.Add(t.Key.Org)
 	go p.goOn(ctx, stopTimer, r, t, steps, j)
 	return r
 }
@@ -51,6 +52,7 @@ func (p *Pipeline) goOn(ctx context.Context, stopTimer context.CancelFunc, r *ru
 	defer stopTimer()
 	defer r.cancel(nil)
 	r.err = p.run(ctx, t, steps, j)
+	p.turnsOf.Leave(t.Key.Org)
 	// The journal has everything by now: a follower that finds the live log
 	// closed reads on there.
 	j.close()

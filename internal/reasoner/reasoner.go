@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/budget"
 	"github.com/aptixhq/aptix/internal/failpoint"
 	"github.com/aptixhq/aptix/internal/llm"
 	"github.com/aptixhq/aptix/internal/mode"
@@ -45,14 +46,16 @@ type Journal interface {
 	Delta(text string)
 }
 
-// Config holds the parts of a Reasoner; all but Limits and Now are required.
+// Config holds the parts of a Reasoner; all but Budgets, Limits and Now are required.
 type Config struct {
 	Model    Model
 	Sessions Sessions
 	Registry *tool.Registry
 	Log      *slog.Logger
-	Limits   Limits
-	Now      func() time.Time
+	// Budgets bound what turns may spend; nil bounds nothing.
+	Budgets *budget.Keeper
+	Limits  Limits
+	Now     func() time.Time
 }
 
 // Reasoner runs the model/tool loop of turns. It is safe for concurrent use.
@@ -61,6 +64,7 @@ type Reasoner struct {
 	sessions Sessions
 	registry *tool.Registry
 	log      *slog.Logger
+	budgets  *budget.Keeper
 	limits   Limits
 	now      func() time.Time
 }
@@ -74,7 +78,7 @@ func New(c Config) (*Reasoner, error) {
 		c.Now = time.Now
 	}
 	return &Reasoner{model: c.Model, sessions: c.Sessions, registry: c.Registry,
-		log: c.Log, limits: c.Limits.withDefaults(), now: c.Now}, nil
+		log: c.Log, budgets: c.Budgets, limits: c.Limits.withDefaults(), now: c.Now}, nil
 }
 
 // Run takes the turn, which is its own from now on, from where its journal stands to an answer or to client tool
@@ -83,9 +87,13 @@ func New(c Config) (*Reasoner, error) {
 // last model response may still be held in j: the caller appends it with its own.
 func (r *Reasoner) Run(ctx context.Context, t *Turn, steps []agent.Step, j Journal) (*Outcome, error) {
 	run := &run{Reasoner: r, turn: t, journal: j, state: newState(t.Request.Mode)}
+	resumed := false
 	for _, s := range steps {
 		run.apply(s)
+		resumed = resumed || s.Kind == agent.StepResumed
 	}
+	run.account = r.budgets.Open(budget.Run{Key: t.Key, Model: t.Context.Model, Chained: t.Chain, Resumed: resumed})
+	defer run.account.Release(ctx)
 	if run.asked != nil {
 		// They are in its items now; the turn may be long, and they are large.
 		t.Request.Artifacts, t.Request.Images = nil, nil
@@ -125,7 +133,7 @@ func (r *run) loop(ctx context.Context) (*Outcome, error) {
 				return r.outcome(asked, client), nil
 			}
 		default:
-			if err := r.build(); err != nil {
+			if err := r.build(ctx); err != nil {
 				return nil, err
 			}
 		}
@@ -138,6 +146,7 @@ type run struct {
 	*state
 	turn    *Turn
 	journal Journal
+	account *budget.Account // nil where nothing is limited
 }
 
 // record applies a step and journals it, with what was held before.
@@ -163,7 +172,7 @@ func (r *run) soon(s agent.Step) {
 // build makes the next request. Asking the model shows nothing and changes nothing, so
 // it need not wait for the commit of what is asked, nor of the results in it: whoever
 // loses them in a crash asks again.
-func (r *run) build() error {
+func (r *run) build(ctx context.Context) error {
 	if r.answers >= r.limits.ModelCalls {
 		return agent.Errorf(agent.KindLimitReached,
 			"The turn used its budget of %d model calls without reaching an answer. Ask for less at once, or raise limits.modelCalls.", r.limits.ModelCalls)
@@ -172,6 +181,10 @@ func (r *run) build() error {
 		return err
 	}
 	q := r.request(r.turn, r.state)
+	// Before it is journalled: what a budget refuses was never asked.
+	if err := r.account.Reserve(ctx, q.Wire.Size()); err != nil {
+		return err
+	}
 	r.soon(q.Asked(r.modelCalls+1, r.mode))
 	// They are in its items now.
 	r.turn.Request.Artifacts, r.turn.Request.Images = nil, nil
@@ -194,10 +207,20 @@ func (r *run) ask(ctx context.Context) error {
 		// Such as a transcript that this process, configured otherwise, did not read.
 		return fmt.Errorf("model call %d of turn %s: the request cannot be put together as it was journalled", sent.Call, r.turn.Key)
 	}
+	// The first call of a turn is journalled with its acceptance.
+	if err := r.account.Reserve(ctx, len(body)); err != nil {
+		return err
+	}
 	shown := 0
+	defer func() { r.account.BrokenOff(ctx, shown) }()
 	failpoint.Hit(failpoint.BeforeAsk)
 	for ev, err := range r.model.Ask(ctx, body, r.turn.Stream != nil && *r.turn.Stream) {
 		if err != nil {
+			if ev.Response != nil && ev.Response.Usage != (agent.Usage{}) {
+				if err := r.account.Charge(ctx, ev.Response.Usage, 0); err != nil { // its tools do not run
+					r.log.ErrorContext(ctx, "charge a model call that failed", "turn", r.turn.Key.String(), "error", err)
+				}
+			}
 			if ev.Response != nil && shown == 0 {
 				// What an answer that broke off says is worth as much in one piece as in many.
 				if text := answerText(ev.Response.Items); text != "" && len(text) <= r.limits.OutputBytes {
@@ -227,15 +250,17 @@ func (r *run) ask(ctx context.Context) error {
 			continue
 		}
 		failpoint.Hit(failpoint.AfterAsk)
-		return r.accept(*ev.Response, shown > 0)
+		return r.accept(ctx, *ev.Response, shown > 0)
 	}
 	return agent.Errorf(agent.KindProviderFailed, "The model's answer broke off before it was complete. Send the turn again with a new turnId.")
 }
 
 // accept takes a complete response in. Its commit waits for the next step, which
 // follows at once: a dispatch, a hand-over to the client, or the end of the turn.
-func (r *run) accept(resp llm.Response, shown bool) error {
+func (r *run) accept(ctx context.Context, resp llm.Response, shown bool) error {
 	calls, text := llm.Calls(resp.Items), answerText(resp.Items)
+	// Whatever becomes of the response. An error says that its tools must not run.
+	unaffordable := r.account.Charge(ctx, resp.Usage, len(calls))
 	if len(calls) == 0 && text == "" {
 		return agent.Errorf(agent.KindProviderFailed, "The model answered with nothing: no text and no tool call. Send the turn again with a new turnId.")
 	}
@@ -259,7 +284,7 @@ func (r *run) accept(resp llm.Response, shown bool) error {
 	if r.producedBytes > r.limits.OutputBytes {
 		return r.tooMuchOutput()
 	}
-	return nil
+	return unaffordable
 }
 
 func (r *run) tooMuchOutput() error {

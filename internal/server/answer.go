@@ -63,7 +63,7 @@ func writeBody(w http.ResponseWriter, status int, mediaType string, body []byte)
 // Waits that we ask of a client when the error names none.
 const (
 	retryDraining    = 2 * time.Second
-	retryRateLimited = time.Second
+	retryRateLimited = time.Second // the shortest there is: when a stream closes nobody knows
 )
 
 // retryAfter returns how long the client should wait before it tries again, zero

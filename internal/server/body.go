@@ -28,9 +28,21 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 	if r.ContentLength > limit {
 		return nil, s.tooLarge(w)
 	}
+	if err := s.bodies.fits(r); err != nil {
+		hangUp(w)
+		return nil, err
+	}
 	rc := http.NewResponseController(w)
-	body, err := io.ReadAll(io.LimitReader(&pacedReader{rc: rc, r: r.Body, start: time.Now(), idle: s.bodyIdle, total: s.bodyTimeout}, limit+1))
+	paced := &pacedReader{rc: rc, r: r.Body, start: time.Now(), idle: s.bodyIdle, total: s.bodyTimeout}
+	most := limit + 1
+	if r.ContentLength >= 0 {
+		most = r.ContentLength + 1 // to find the end
+	}
+	body, err := s.readAll(exchangeOf(r), paced, most)
 	switch {
+	case agent.KindOf(err) == agent.KindRateLimited:
+		hangUp(w)
+		return nil, err
 	case int64(len(body)) > limit:
 		return nil, s.tooLarge(w)
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -43,6 +55,37 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 	// From here on the connection is idle while the turn runs, as long as that takes.
 	_ = rc.SetReadDeadline(time.Time{})
 	return body, nil
+}
+
+// The buffer of a body begins small and grows a few times, to the length of the whole at last:
+// what is allocated stays near what has come.
+const (
+	firstBuffer = 4 << 10
+	growth      = 4
+)
+
+// readAll reads to the end, or as many bytes as most, and takes room for them.
+func (s *Server) readAll(x *exchange, r io.Reader, most int64) ([]byte, error) {
+	var body []byte
+	for size := min(firstBuffer, most); ; size = min(growth*size, most) {
+		if err := s.bodies.hold(x, size-int64(cap(body))); err != nil {
+			return nil, err
+		}
+		body = append(make([]byte, 0, size), body...)
+		for len(body) < cap(body) {
+			n, err := r.Read(body[len(body):cap(body)])
+			body = body[:len(body)+n]
+			if errors.Is(err, io.EOF) {
+				return body, nil
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		if size == most {
+			return body, nil
+		}
+	}
 }
 
 // pacedReader bounds every read of a body, and all of them together, so that a

@@ -96,7 +96,9 @@ func TestConnection_HeadersThatDripAreGivenUp(t *testing.T) {
 		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: loc"); err != nil {
 			t.Fatal(err)
 		}
-		if _, after := ended(t, c, start); after > 10*time.Second {
+		_, after := ended(t, c, start)
+		t.Logf("L-4: half a header is given up after %s", after)
+		if after > 10*time.Second {
 			t.Errorf("closed after %s, want 10 s at most", after)
 		}
 	})
@@ -109,6 +111,7 @@ func TestConnection_BodyThatStandsStillIsGivenUp(t *testing.T) {
 				c, start := dial(), time.Now()
 				send(t, c, rt, "Content-Length: 100\r\n\r\n{")
 				text, after := ended(t, c, start)
+				t.Logf("L-4: half a body is given up after %s", after)
 				if after > 10*time.Second {
 					t.Errorf("closed after %s, want 10 s at most", after)
 				}
@@ -249,7 +252,9 @@ func TestConnection_ReaderThatStallsIsCut(t *testing.T) {
 		c, start := dial(), time.Now()
 		send(t, c, "GET /v1/sessions/s1/turns/t1/events", "\r\n")
 		// Nobody reads from c: the server's first write already has nowhere to go.
-		if after := (<-released).Sub(start); after > 31*time.Second {
+		after := (<-released).Sub(start)
+		t.Logf("L-3: a reader that takes nothing is cut after %s", after)
+		if after > 31*time.Second {
 			t.Errorf("cut after %s, want 30 s at most", after)
 		}
 		synctest.Wait()

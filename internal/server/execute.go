@@ -46,7 +46,15 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request) (startedTurn, er
 	if err != nil {
 		return startedTurn{}, err
 	}
-	return s.start(r, req)
+	if u := req.User; u != nil && u.Stream != nil && *u.Stream {
+		if err := s.quotas.mayStream(callerOf(r)); err != nil {
+			return startedTurn{}, err
+		}
+	}
+	started, err := s.start(r, req)
+	// The turn has its own copy of what it needs, and may take long.
+	s.bodies.letGo(exchangeOf(r))
+	return started, err
 }
 
 // answerFresh is how long the credential of a request that waits for its answer is taken

@@ -233,6 +233,9 @@ var remarks = map[string]string{
 		"The stream ends with the event that ends the turn, or with the turn.waiting at which the turn now stands; go on after it once the " +
 		"tool results are sent. 204 means that a turn at rest has no further events. A stream that ends without one of turn.completed, turn.waiting, " +
 		"turn.failed and turn.cancelled was cut: follow again from the last id.",
+	"getUsage": "Of a day and a month: what was spent, what is left, and when they begin anew. A turn and a session have theirs each, of which the limits are told. " +
+		"When a day's or a month's is used up new turns are refused with rate_limited and the time until the next one, when a session's is, with limit_reached; " +
+		"a turn that runs ends with limit_reached before its next model call.",
 	"cancelTurn": "The turn ends soon after, with state cancelled. A turn that is over stays as it is.",
 	"createResponse": "The body, the answer and the events are those of OpenAI's Responses API, whose documentation describes them. The model is a configured " +
 		"context (GET /v1/models). conversation names the session, and a new one is made without it; previous_response_id continues from the latest response. " +

@@ -60,6 +60,7 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request) error {
 		return agent.Errorf(agent.KindInvalidRequest, "Idempotency-Key may have at most 255 characters.")
 	}
 	id, stream, err := door.Create(r.Context(), callerOf(r), body, key)
+	s.bodies.letGo(exchangeOf(r)) // as for the other door
 	if err != nil {
 		return err
 	}

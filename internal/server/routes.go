@@ -61,6 +61,8 @@ func routes() []route {
 			pages, gives(is(200, List[mode.Mode]{})), badQuery},
 		{"GET", "/v1/modes/{key}", user, "getMode", "Read a mode", (*Server).getMode,
 			nothing, gives(is(200, mode.Mode{})), missing},
+		{"GET", "/v1/usage", user, "getUsage", "Read the budgets of the organisation and what was spent of them", (*Server).usage,
+			nothing, gives(is(200, Spending{})), nil},
 		{"GET", "/v1/tools", user, "listTools", "List the server's tools", (*Server).listTools,
 			pages, gives(is(200, List[Tool]{})), badQuery},
 
@@ -102,9 +104,9 @@ var (
 	badQuery      = []agent.Kind{agent.KindInvalidRequest}
 	missing       = []agent.Kind{agent.KindNotFound}
 	bodyFaults    = []agent.Kind{agent.KindInvalidRequest, agent.KindPayloadTooLarge, agent.KindUnsupportedMediaType}
-	createFaults  = with(bodyFaults, agent.KindUnknownMode, agent.KindUnknownContext, agent.KindSessionExists, agent.KindStorageFull)
+	createFaults  = with(bodyFaults, agent.KindUnknownMode, agent.KindUnknownContext, agent.KindSessionExists, agent.KindLimitReached, agent.KindStorageFull)
 	changeFaults  = with(bodyFaults, agent.KindNotFound, agent.KindStorageFull)
-	branchFaults  = with(changeFaults, agent.KindUnknownMode, agent.KindSessionExists, agent.KindTurnInProgress)
+	branchFaults  = with(changeFaults, agent.KindUnknownMode, agent.KindSessionExists, agent.KindTurnInProgress, agent.KindLimitReached)
 	decideFaults  = with(changeFaults, agent.KindApprovalDecided, agent.KindTurnNotWaiting, agent.KindUnknownContext, agent.KindDraining)
 	previewFaults = with(bodyFaults, agent.KindNotFound, agent.KindUnknownContext, agent.KindContextPinned)
 	turnFaults    = with(previewFaults, agent.KindTurnConflict, agent.KindTurnInProgress, agent.KindTurnNotWaiting,

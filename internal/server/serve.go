@@ -27,7 +27,8 @@ type exchange struct {
 	// identified is when that was last made sure of.
 	identified time.Time
 	err        error
-	gone       bool // the client hung up or stopped reading
+	gone       bool  // the client hung up or stopped reading
+	body       int64 // how much room its body holds
 }
 
 type exchangeKey struct{}
@@ -74,6 +75,7 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if err := s.dispatch(w, r); err != nil {
 		x.err = err
 	}
+	s.bodies.letGo(x)
 	// A body that does not arrive ends the context too, but there is somebody to tell.
 	x.gone = w.err != nil || r.Context().Err() != nil && (x.err == nil || agent.KindOf(x.err) == agent.KindInternal)
 	half := x.err != nil && w.status != 0
@@ -155,6 +157,9 @@ func (s *Server) run(rt route, w http.ResponseWriter, r *http.Request) error {
 	x.class, x.caller, x.identified = rt.class, who, time.Now()
 	if rt.class != public {
 		r = r.WithContext(agent.WithCaller(r.Context(), who))
+		if err := s.quotas.request(who); err != nil {
+			return err
+		}
 	}
 	return rt.handle(s, w, r)
 }

@@ -11,7 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/aptixhq/aptix/internal/budget"
 	"github.com/aptixhq/aptix/internal/contract"
+	"github.com/aptixhq/aptix/internal/quota"
 	"github.com/aptixhq/aptix/internal/tool"
 )
 
@@ -47,6 +49,13 @@ type Config struct {
 	Proxies []netip.Prefix
 	// Limits bound request bodies.
 	Limits contract.Limits
+	// Bodies is how many bytes of request bodies may be in memory at a time; default an
+	// eighth of the runtime's memory limit, or 512 MiB where it has none.
+	Bodies int64
+	// Quotas bound what callers do at a time; the zero value bounds nothing.
+	Quotas quota.Plans
+	// Budgets tell what was spent; nil when nothing is limited.
+	Budgets *budget.Keeper
 	// Heartbeat is how long a stream is silent before it says that it lives;
 	// default 15 s.
 	Heartbeat time.Duration
@@ -74,6 +83,9 @@ type Server struct {
 	hosts    []string
 	proxies  []netip.Prefix
 	limits   contract.Limits
+	budgets  *budget.Keeper
+	quotas   quotas
+	bodies   bodies
 
 	heartbeat, writeTimeout, bodyTimeout, bodyIdle time.Duration
 
@@ -102,12 +114,17 @@ func New(c Config) (*Server, error) {
 		turns: c.Turns, sessions: c.Sessions, catalog: c.Catalog, registry: c.Registry,
 		second: c.Responses, log: c.Log, ready: c.Ready, auth: c.Auth, open: c.Open,
 		keys: c.Keys, loopback: c.Loopback, hosts: c.Hosts, proxies: c.Proxies, limits: c.Limits,
+		budgets: c.Budgets, quotas: quotas{plans: c.Quotas, rates: quota.NewRates()},
 		heartbeat:    or(c.Heartbeat, 15*time.Second),
 		writeTimeout: or(c.WriteTimeout, 30*time.Second),
 		bodyTimeout:  or(c.BodyTimeout, 30*time.Second),
 		origins:      http.NewCrossOriginProtection(),
 	}
 	s.bodyIdle = s.bodyTimeout / 3
+	if c.Bodies <= 0 {
+		c.Bodies = defaultRoom(c.Limits.Body)
+	}
+	s.bodies.left.Store(c.Bodies)
 	var err error
 	if s.manual, err = readManual(); err != nil {
 		return nil, err

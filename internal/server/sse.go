@@ -28,6 +28,11 @@ var errNothingMore = errors.New("no further events")
 // An open stream waits here nearly all of its life, ten thousand of them at a time. So
 // it has no goroutine but its connection's, which holds no buffer while it waits.
 func deliver[E any](s *Server, w http.ResponseWriter, r *http.Request, from events.Reader[E], frame framer[E]) error {
+	closed, err := s.quotas.stream(r)
+	if err != nil {
+		return err
+	}
+	defer closed()
 	ctx := r.Context()
 	out := &stream{w: w, rc: http.NewResponseController(w)}
 	heartbeat := time.NewTimer(s.nextHeartbeat())

@@ -38,6 +38,11 @@ func (m *Manager) Branch(ctx context.Context, by agent.Caller, id agent.SessionI
 	if err != nil {
 		return agent.Session{}, err
 	}
+	made, err := m.Room(ctx, by.Org)
+	if err != nil {
+		return agent.Session{}, err
+	}
+	defer made()
 	err = m.store.BranchSession(ctx, b)
 	if errors.Is(err, store.ErrExists) {
 		there, err := m.store.Session(ctx, by.Org, c.SessionID)

@@ -17,13 +17,16 @@ import (
 	"github.com/aptixhq/aptix/internal/contract"
 	"github.com/aptixhq/aptix/internal/failpoint"
 	"github.com/aptixhq/aptix/internal/mode"
+	"github.com/aptixhq/aptix/internal/quota"
 	"github.com/aptixhq/aptix/internal/store"
 	"github.com/aptixhq/aptix/internal/tool"
+	"github.com/aptixhq/aptix/internal/turnstile"
 )
 
 // Store is what the manager needs of the journal.
 type Store interface {
 	CreateSession(ctx context.Context, s agent.Session) error
+	CountSessions(ctx context.Context, org agent.OrgID, most int) (int, error)
 	Session(ctx context.Context, org agent.OrgID, id agent.SessionID) (agent.Session, error)
 	Sessions(ctx context.Context, org agent.OrgID, p store.Page) ([]agent.Session, string, error)
 	SessionsOfUser(ctx context.Context, org agent.OrgID, user agent.UserID, p store.Page) ([]agent.Session, string, error)
@@ -48,7 +51,7 @@ type Catalogs interface {
 	Current() *mode.Catalog
 }
 
-// Config holds the parts of a Manager; all are required but Now.
+// Config holds the parts of a Manager; all are required but Consent, Quotas and Now.
 type Config struct {
 	Store    Store
 	Catalog  Catalogs
@@ -58,6 +61,8 @@ type Config struct {
 	// Consent tells that the model changes no mode without the user's approval
 	// (decision 17).
 	Consent bool
+	// Quotas say how many sessions an organisation may have.
+	Quotas quota.Plans
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -70,6 +75,8 @@ type Manager struct {
 	contexts Contexts
 	log      *slog.Logger
 	consent  bool
+	quotas   quota.Plans
+	making   turnstile.Turnstiles[agent.OrgID]
 	now      func() time.Time
 }
 
@@ -81,7 +88,7 @@ func New(c Config) (*Manager, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Manager{store: c.Store, catalog: c.Catalog, registry: c.Registry, contexts: c.Contexts, log: c.Log, consent: c.Consent, now: c.Now}, nil
+	return &Manager{store: c.Store, catalog: c.Catalog, registry: c.Registry, contexts: c.Contexts, log: c.Log, consent: c.Consent, quotas: c.Quotas, now: c.Now}, nil
 }
 
 // Prepare returns the session that a creation asks for, without storing it. A
@@ -127,6 +134,11 @@ func (m *Manager) Create(ctx context.Context, by agent.Caller, c contract.Create
 	if err != nil {
 		return agent.Session{}, err
 	}
+	made, err := m.Room(ctx, by.Org)
+	if err != nil {
+		return agent.Session{}, err
+	}
+	defer made()
 	if err := m.store.CreateSession(ctx, s); errors.Is(err, store.ErrExists) {
 		return agent.Session{}, agent.Errorf(agent.KindSessionExists,
 			"A session %q exists already. Use it, or choose another sessionId.", s.ID)

@@ -27,8 +27,9 @@ func large() llmtest.Reply {
 	return reply
 }
 
-// A reader who takes nothing, and one who takes a byte now and then, are cut; the turn
-// and its other readers do not notice; and both find the whole stream when they are back.
+// L-3: a reader who takes nothing, and one who takes a byte now and then, are cut; the turn
+// and its other readers do not notice; and both find the whole stream when they are back. That
+// they are cut after 30 s is TestConnection_ReaderThatStallsIsCut in package server.
 func TestSlow_ReadersAreCutAndComeBack(t *testing.T) {
 	ended := map[string]chan struct{}{"stalled": make(chan struct{}), "dripping": make(chan struct{})}
 	r := newRig(t, options{
@@ -59,7 +60,9 @@ func TestSlow_ReadersAreCutAndComeBack(t *testing.T) {
 		}
 	}()
 
+	began := time.Now()
 	whole, _ := r.read(t, r.request(t, "POST", "/v1/agent/execute", execute), -1)
+	t.Logf("L-3: the other reader had its %d bytes after %s, with two beside it that held theirs up", len(whole), time.Since(began).Round(time.Millisecond))
 	if !strings.Contains(whole, "event: turn.completed") {
 		t.Fatalf("the other reader has got %d bytes and no end", len(whole))
 	}
@@ -75,6 +78,7 @@ func TestSlow_ReadersAreCutAndComeBack(t *testing.T) {
 		if len(got) >= len(whole) || len(got) > 1<<20 {
 			t.Errorf("the %s reader was sent %d of %d bytes", name, len(got), len(whole))
 		}
+		t.Logf("L-3: the %s reader was sent %d of %d bytes and cut", name, len(got), len(whole))
 		seen := complete(got)
 		if seen == "" {
 			t.Errorf("the %s reader has got nothing", name)

@@ -2,8 +2,12 @@ package streams
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,12 +32,12 @@ func (c *counted) Steps(ctx context.Context, key agent.TurnKey) ([]agent.Step, e
 	return c.Store.Steps(ctx, key)
 }
 
-// All readers of a turn come back at once, as when a proxy restarts: each gets the rest
+// L-5: all readers of a turn come back at once, as when a proxy restarts: each gets the rest
 // of the stream, and the store is not asked by each of them.
 func TestStorm_ReadersComeBackAtOnce(t *testing.T) {
-	readers := 200
+	readers := 1000
 	if long() {
-		readers = 5000
+		readers = 10_000
 	}
 	for name, door := range doors {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +71,7 @@ func TestStorm_ReadersComeBackAtOnce(t *testing.T) {
 			}
 			wg.Wait()
 			took, reads := time.Since(start), store.steps.Load()-before
-			t.Logf("%d readers in %s, %d readings", readers, took, reads)
+			t.Logf("L-5: %d readers in %s, %d readings", readers, took.Round(time.Millisecond), reads)
 			if reads >= int64(readers)/2 {
 				t.Errorf("%d readings for %d readers", reads, readers)
 			}
@@ -110,17 +114,19 @@ func TestStorm_ReadersOfARunningTurn(t *testing.T) {
 	}
 }
 
-// Connections that send nothing, or half of something, keep nobody from being served,
-// and are given up.
+// L-4: connections that send half of their header, or of their body, keep nobody from being
+// served, and are given up. That this takes no more than 10 s is TestConnection_HeadersThatDripAreGivenUp and those behind it in package server.
 func TestSlowloris_DoesNotStopService(t *testing.T) {
-	many := 300
-	if long() {
-		many = 5000
+	many := min(5000, files()/2-200) // each is open at both ends here
+	if !long() {
+		many = min(many, 1500)
 	}
+	var conns []net.Conn
 	r := newRig(t, options{}, llmtest.Reply{Text: "Hello."})
 	for i := range many {
 		c := r.dial(t)
-		head := "POST /v1/agent/execute HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n"
+		conns = append(conns, c)
+		head := "POST /v1/agent/execute HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 200000\r\n"
 		if i%2 == 0 {
 			head += "\r\n{" // the body stands still; else the header does
 		}
@@ -133,5 +139,17 @@ func TestSlowloris_DoesNotStopService(t *testing.T) {
 	if !strings.Contains(got, "turn.completed") {
 		t.Errorf("got\n%s", got)
 	}
-	t.Logf("a turn beside %d such connections took %s", many, time.Since(start))
+	t.Logf("L-4: a turn beside %d such connections took %s", many, time.Since(start).Round(time.Millisecond))
+	if !long() {
+		return
+	}
+	for _, c := range conns {
+		if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, c); err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal("a connection is still open")
+		}
+	}
+	t.Logf("L-4: all of them were closed after %s", time.Since(start).Round(time.Millisecond))
 }

@@ -577,6 +577,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the budgets of the organisation and what was spent of them
+         * @description Of a day and a month: what was spent, what is left, and when they begin anew. A turn and a session have theirs each, of which the limits are told. When a day's or a month's is used up new turns are refused with rate_limited and the time until the next one, when a session's is, with limit_reached; a turn that runs ends with limit_reached before its next model call.
+         */
+        get: operations["getUsage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -643,6 +663,35 @@ export interface components {
             /** @description The new session's mode; its parent's when absent. */
             mode?: string;
             sessionId?: string;
+        };
+        Budget: {
+            /**
+             * Format: double
+             * @description Of a day or a month: what is left of it. It may be less than nothing by one model call.
+             */
+            left?: number;
+            /** Format: double */
+            limit: number;
+            /**
+             * @description What it is for: each turn, each session, or the organisation's day or month in UTC.
+             * @enum {string}
+             */
+            of: "turn" | "session" | "day" | "month";
+            /**
+             * Format: date-time
+             * @description Of a day or a month: when it begins anew.
+             */
+            resetsAt?: string;
+            /**
+             * Format: double
+             * @description Of a day or a month: what was spent of it.
+             */
+            spent?: number;
+            /**
+             * @description What is limited. A cost is in the unit of the configured prices; seconds are those in which turns run.
+             * @enum {string}
+             */
+            unit: "tokens" | "cost" | "toolCalls" | "seconds";
         };
         ClientToolContinuation: {
             approvals?: components["schemas"]["Approval"][];
@@ -1145,6 +1194,11 @@ export interface components {
             id: string;
             lines?: string;
             path: string;
+        };
+        Spending: {
+            /** @description One for each limit that is set; empty where nothing is limited. */
+            budgets: components["schemas"]["Budget"][];
+            org: string;
         };
         Tool: {
             description: string;
@@ -3018,6 +3072,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Problem with code limit_reached. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Problem with code rate_limited. */
             429: {
                 headers: {
@@ -3291,6 +3354,15 @@ export interface operations {
             };
             /** @description Problem with code unsupported_media_type. */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code limit_reached. */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4329,6 +4401,75 @@ export interface operations {
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code unauthenticated. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code forbidden. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code rate_limited. */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code internal. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Problem with code unavailable. */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before the request is sent again. */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getUsage: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Spending"];
                 };
             };
             /** @description Problem with code unauthenticated. */

@@ -24,6 +24,9 @@ func (s *Store) DeleteSession(ctx context.Context, org agent.OrgID, id agent.Ses
 			if err := q.LockSession(ctx, db.LockSessionParams{Org: org, SessionID: id}); err != nil {
 				return err
 			}
+			if err := q.EraseSessionSpent(ctx, db.EraseSessionSpentParams{Org: org, SessionID: id}); err != nil {
+				return err
+			}
 			n, err := q.EraseSession(ctx, db.EraseSessionParams{Org: org, SessionID: id})
 			if err == nil && n == 0 || isMissing(err) {
 				return noSession(id)
@@ -45,8 +48,8 @@ func gone(org agent.OrgID, id agent.SessionID) func(context.Context, *db.Queries
 	}
 }
 
-// EraseOrg erases every session of an organisation, one after the other, and returns
-// how many there were. When it is broken off those that are left stay whole; call it
+// EraseOrg erases every session of an organisation, one after the other, and then its
+// books, and returns how many sessions there were. When it is broken off those that are left stay whole; call it
 // again.
 func (s *Store) EraseOrg(ctx context.Context, org agent.OrgID) (int, error) {
 	const batch = 100
@@ -57,8 +60,11 @@ func (s *Store) EraseOrg(ctx context.Context, org agent.OrgID) (int, error) {
 			ids, err = q.SessionsOf(ctx, db.SessionsOfParams{Org: org, Size: batch})
 			return err
 		})
-		if err != nil || len(ids) == 0 {
+		if err != nil {
 			return erased, err
+		}
+		if len(ids) == 0 {
+			return erased, s.eraseBooks(ctx, org)
 		}
 		for _, id := range ids {
 			// Another node may erase it at the same time.
@@ -70,6 +76,16 @@ func (s *Store) EraseOrg(ctx context.Context, org agent.OrgID) (int, error) {
 			erased++
 		}
 	}
+}
+
+// eraseBooks erases what an organisation has spent.
+func (s *Store) eraseBooks(ctx context.Context, org agent.OrgID) error {
+	return s.repeat(ctx, fmt.Sprintf("erase the books of %s", org), func(ctx context.Context, q *db.Queries) error {
+		if err := q.EraseHolds(ctx, org); err != nil {
+			return err
+		}
+		return q.EraseSpent(ctx, org)
+	})
 }
 
 // EraseIdle looks at so many sessions at most that follow the given one in the order
@@ -121,6 +137,9 @@ func (s *Store) eraseIdle(ctx context.Context, org agent.OrgID, id agent.Session
 				}
 				if stirred > 0 {
 					return errStirred
+				}
+				if err := q.EraseSessionSpent(ctx, db.EraseSessionSpentParams{Org: org, SessionID: id}); err != nil {
+					return err
 				}
 				n, err := q.EraseSession(ctx, db.EraseSessionParams{Org: org, SessionID: id})
 				if err == nil && n == 0 {

@@ -124,6 +124,16 @@ func (s *Store) sessionPage(ctx context.Context, page store.Page, org agent.OrgI
 	return convert(rows, fromRow), next, nil
 }
 
+// CountSessions returns how many sessions an organisation has, and no more than so many.
+func (s *Store) CountSessions(ctx context.Context, org agent.OrgID, most int) (int, error) {
+	var n int64
+	err := s.repeat(ctx, fmt.Sprintf("count the sessions of %s", org), func(ctx context.Context, q *db.Queries) (err error) {
+		n, err = q.CountSessions(ctx, db.CountSessionsParams{Org: org, Most: int32(most)})
+		return err
+	})
+	return int(n), err
+}
+
 // SetTools replaces the client tools of a session and moves its version
 // (decision 5).
 func (s *Store) SetTools(ctx context.Context, org agent.OrgID, id agent.SessionID, tools json.RawMessage) error {

@@ -29,6 +29,9 @@ func eraseSession(ctx context.Context, q *db.Queries, org agent.OrgID, id agent.
 	if err := q.DeleteOwnBlobs(ctx, db.DeleteOwnBlobsParams{Org: org, SessionID: id}); err != nil {
 		return err
 	}
+	if err := q.EraseSessionSpent(ctx, db.EraseSessionSpentParams{Org: org, SessionID: id}); err != nil {
+		return err
+	}
 	n, err := q.DeleteSession(ctx, db.DeleteSessionParams{Org: org, SessionID: id})
 	if err == nil && n == 0 {
 		return noSession(id)
@@ -36,8 +39,8 @@ func eraseSession(ctx context.Context, q *db.Queries, org agent.OrgID, id agent.
 	return err
 }
 
-// EraseOrg erases every session of an organisation, one after the other, and returns
-// how many there were. When it has returned without an error nothing of them is in the
+// EraseOrg erases every session of an organisation, one after the other, and then its
+// books, and returns how many sessions there were. When it has returned without an error nothing of them is in the
 // files. When it is broken off those that are left stay whole; call it again.
 func (s *Store) EraseOrg(ctx context.Context, org agent.OrgID) (int, error) {
 	const batch = 100
@@ -48,6 +51,9 @@ func (s *Store) EraseOrg(ctx context.Context, org agent.OrgID) (int, error) {
 			return erased, explain(fmt.Sprintf("erase organisation %s", org), err)
 		}
 		if len(ids) == 0 {
+			if err := s.eraseBooks(ctx, org); err != nil {
+				return erased, err
+			}
 			return erased, s.upkeep.finish(ctx)
 		}
 		for _, id := range ids {
@@ -57,6 +63,16 @@ func (s *Store) EraseOrg(ctx context.Context, org agent.OrgID) (int, error) {
 			erased++
 		}
 	}
+}
+
+// eraseBooks erases what an organisation has spent.
+func (s *Store) eraseBooks(ctx context.Context, org agent.OrgID) error {
+	return s.write(ctx, fmt.Sprintf("erase the books of %s", org), func(ctx context.Context, q *db.Queries) error {
+		if err := q.EraseHolds(ctx, org); err != nil {
+			return err
+		}
+		return q.EraseSpent(ctx, org)
+	})
 }
 
 // EraseIdle looks at so many sessions at most that follow the given one in the order

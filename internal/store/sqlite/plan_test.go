@@ -15,6 +15,8 @@ func TestQueries_WalkNoTable(t *testing.T) {
 		"Unfinished": "SCAN turns USING INDEX turns_active", // a row per active turn
 		"Expired":    "SCAN turns USING INDEX turns_active",
 
+		"CountSessions": "SCAN counted", // no more rows than the limit that is asked about
+
 		"ExpiredQueued": "SCAN turns USING INDEX turns_queued", // a row per turn that waits for its session
 		"IdleQueues":    "SCAN q USING COVERING INDEX turns_queued",
 	}

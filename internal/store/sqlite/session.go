@@ -74,6 +74,12 @@ func sessionPage(page store.Page, org agent.OrgID, read func(at int64, id agent.
 	return convert(rows, fromRow), next, nil
 }
 
+// CountSessions returns how many sessions an organisation has, and no more than so many.
+func (s *Store) CountSessions(ctx context.Context, org agent.OrgID, most int) (int, error) {
+	n, err := s.read.CountSessions(ctx, db.CountSessionsParams{Org: org, Most: int64(most)})
+	return int(n), explain(fmt.Sprintf("count the sessions of %s", org), err)
+}
+
 // SetTools replaces the client tools of a session and moves its version
 // (decision 5).
 func (s *Store) SetTools(ctx context.Context, org agent.OrgID, id agent.SessionID, tools json.RawMessage) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/budget"
 	"github.com/aptixhq/aptix/internal/store"
 )
 
@@ -25,6 +26,7 @@ type Store interface {
 	Session(context.Context, agent.OrgID, agent.SessionID) (agent.Session, error)
 	Sessions(context.Context, agent.OrgID, store.Page) ([]agent.Session, string, error)
 	SessionsOfUser(context.Context, agent.OrgID, agent.UserID, store.Page) ([]agent.Session, string, error)
+	CountSessions(ctx context.Context, org agent.OrgID, most int) (int, error)
 	DeleteSession(context.Context, agent.OrgID, agent.SessionID) error
 	SetTools(context.Context, agent.OrgID, agent.SessionID, json.RawMessage) error
 	ChangeMode(context.Context, agent.ModeChange) (agent.Session, agent.ModeChange, bool, error)
@@ -52,6 +54,7 @@ type Store interface {
 	RevokeKey(context.Context, agent.OrgID, agent.KeyID, time.Time) (agent.APIKey, error)
 	TouchKey(context.Context, agent.OrgID, agent.KeyID, time.Time) error
 	AnyKey(context.Context) (bool, error)
+	budget.Ledger
 	Room() error
 	Ping(context.Context) error
 	Close() error
@@ -74,6 +77,7 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() Store)) {
 		{"Blob", blobTests()},
 		{"Erase", eraseTests()},
 		{"Key", keyTests()},
+		{"Budget", budgetTests()},
 		{"Concurrency", concurrencyTests()},
 	} {
 		t.Run(group.name, func(t *testing.T) {

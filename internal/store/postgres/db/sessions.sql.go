@@ -48,6 +48,23 @@ func (q *Queries) Admission(ctx context.Context, arg AdmissionParams) (Admission
 	return i, err
 }
 
+const countSessions = `-- name: CountSessions :one
+SELECT count(*) FROM (SELECT 1 FROM sessions WHERE org = $1 LIMIT $2) AS counted
+`
+
+type CountSessionsParams struct {
+	Org  agent.OrgID
+	Most int32
+}
+
+// How many sessions there are, counted up to so many.
+func (q *Queries) CountSessions(ctx context.Context, arg CountSessionsParams) (int64, error) {
+	row := q.db.QueryRow(ctx, countSessions, arg.Org, arg.Most)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const eraseSession = `-- name: EraseSession :one
 WITH refs AS (
   DELETE FROM blob_refs AS r WHERE r.org = $1 AND r.session_id = $2

@@ -97,3 +97,7 @@ WHERE s.org = @org AND s.session_id = @session_id AND (s.updated_at >= @before::
     WHERE a.org = s.org AND a.session_id = s.session_id AND a.state IN ('accepted', 'running', 'waiting'))
   OR EXISTS (SELECT 1 FROM turns AS t
     WHERE t.org = s.org AND t.session_id = s.session_id AND t.ordinal > 0 AND t.ordinal = s.turns AND t.updated_at >= @before::bigint));
+
+-- How many sessions there are, counted up to so many.
+-- name: CountSessions :one
+SELECT count(*) FROM (SELECT 1 FROM sessions WHERE org = @org LIMIT @most) AS counted;

@@ -24,6 +24,9 @@ func New(db DBTX) *Queries {
 func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	q := Queries{db: db}
 	var err error
+	if q.addSpentStmt, err = db.PrepareContext(ctx, addSpent); err != nil {
+		return nil, fmt.Errorf("error preparing query AddSpent: %w", err)
+	}
 	if q.admissionStmt, err = db.PrepareContext(ctx, admission); err != nil {
 		return nil, fmt.Errorf("error preparing query Admission: %w", err)
 	}
@@ -48,17 +51,35 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.copyTurnsStmt, err = db.PrepareContext(ctx, copyTurns); err != nil {
 		return nil, fmt.Errorf("error preparing query CopyTurns: %w", err)
 	}
+	if q.countSessionsStmt, err = db.PrepareContext(ctx, countSessions); err != nil {
+		return nil, fmt.Errorf("error preparing query CountSessions: %w", err)
+	}
 	if q.deleteOwnBlobsStmt, err = db.PrepareContext(ctx, deleteOwnBlobs); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteOwnBlobs: %w", err)
 	}
 	if q.deleteSessionStmt, err = db.PrepareContext(ctx, deleteSession); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteSession: %w", err)
 	}
+	if q.dropHoldStmt, err = db.PrepareContext(ctx, dropHold); err != nil {
+		return nil, fmt.Errorf("error preparing query DropHold: %w", err)
+	}
+	if q.eraseHoldsStmt, err = db.PrepareContext(ctx, eraseHolds); err != nil {
+		return nil, fmt.Errorf("error preparing query EraseHolds: %w", err)
+	}
+	if q.eraseSessionSpentStmt, err = db.PrepareContext(ctx, eraseSessionSpent); err != nil {
+		return nil, fmt.Errorf("error preparing query EraseSessionSpent: %w", err)
+	}
+	if q.eraseSpentStmt, err = db.PrepareContext(ctx, eraseSpent); err != nil {
+		return nil, fmt.Errorf("error preparing query EraseSpent: %w", err)
+	}
 	if q.expiredStmt, err = db.PrepareContext(ctx, expired); err != nil {
 		return nil, fmt.Errorf("error preparing query Expired: %w", err)
 	}
 	if q.expiredQueuedStmt, err = db.PrepareContext(ctx, expiredQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query ExpiredQueued: %w", err)
+	}
+	if q.heldStmt, err = db.PrepareContext(ctx, held); err != nil {
+		return nil, fmt.Errorf("error preparing query Held: %w", err)
 	}
 	if q.idleQueuesStmt, err = db.PrepareContext(ctx, idleQueues); err != nil {
 		return nil, fmt.Errorf("error preparing query IdleQueues: %w", err)
@@ -111,8 +132,14 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.nextQueuedStmt, err = db.PrepareContext(ctx, nextQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query NextQueued: %w", err)
 	}
+	if q.openSpentStmt, err = db.PrepareContext(ctx, openSpent); err != nil {
+		return nil, fmt.Errorf("error preparing query OpenSpent: %w", err)
+	}
 	if q.positionStmt, err = db.PrepareContext(ctx, position); err != nil {
 		return nil, fmt.Errorf("error preparing query Position: %w", err)
+	}
+	if q.putHoldStmt, err = db.PrepareContext(ctx, putHold); err != nil {
+		return nil, fmt.Errorf("error preparing query PutHold: %w", err)
 	}
 	if q.revokeKeyStmt, err = db.PrepareContext(ctx, revokeKey); err != nil {
 		return nil, fmt.Errorf("error preparing query RevokeKey: %w", err)
@@ -138,6 +165,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.setToolsStmt, err = db.PrepareContext(ctx, setTools); err != nil {
 		return nil, fmt.Errorf("error preparing query SetTools: %w", err)
 	}
+	if q.spentStmt, err = db.PrepareContext(ctx, spent); err != nil {
+		return nil, fmt.Errorf("error preparing query Spent: %w", err)
+	}
 	if q.standingStmt, err = db.PrepareContext(ctx, standing); err != nil {
 		return nil, fmt.Errorf("error preparing query Standing: %w", err)
 	}
@@ -146,6 +176,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.stirredStmt, err = db.PrepareContext(ctx, stirred); err != nil {
 		return nil, fmt.Errorf("error preparing query Stirred: %w", err)
+	}
+	if q.takeHoldStmt, err = db.PrepareContext(ctx, takeHold); err != nil {
+		return nil, fmt.Errorf("error preparing query TakeHold: %w", err)
+	}
+	if q.ticketStmt, err = db.PrepareContext(ctx, ticket); err != nil {
+		return nil, fmt.Errorf("error preparing query Ticket: %w", err)
 	}
 	if q.touchKeyStmt, err = db.PrepareContext(ctx, touchKey); err != nil {
 		return nil, fmt.Errorf("error preparing query TouchKey: %w", err)
@@ -170,6 +206,11 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 
 func (q *Queries) Close() error {
 	var err error
+	if q.addSpentStmt != nil {
+		if cerr := q.addSpentStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing addSpentStmt: %w", cerr)
+		}
+	}
 	if q.admissionStmt != nil {
 		if cerr := q.admissionStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing admissionStmt: %w", cerr)
@@ -210,6 +251,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing copyTurnsStmt: %w", cerr)
 		}
 	}
+	if q.countSessionsStmt != nil {
+		if cerr := q.countSessionsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countSessionsStmt: %w", cerr)
+		}
+	}
 	if q.deleteOwnBlobsStmt != nil {
 		if cerr := q.deleteOwnBlobsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing deleteOwnBlobsStmt: %w", cerr)
@@ -220,6 +266,26 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing deleteSessionStmt: %w", cerr)
 		}
 	}
+	if q.dropHoldStmt != nil {
+		if cerr := q.dropHoldStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing dropHoldStmt: %w", cerr)
+		}
+	}
+	if q.eraseHoldsStmt != nil {
+		if cerr := q.eraseHoldsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing eraseHoldsStmt: %w", cerr)
+		}
+	}
+	if q.eraseSessionSpentStmt != nil {
+		if cerr := q.eraseSessionSpentStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing eraseSessionSpentStmt: %w", cerr)
+		}
+	}
+	if q.eraseSpentStmt != nil {
+		if cerr := q.eraseSpentStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing eraseSpentStmt: %w", cerr)
+		}
+	}
 	if q.expiredStmt != nil {
 		if cerr := q.expiredStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing expiredStmt: %w", cerr)
@@ -228,6 +294,11 @@ func (q *Queries) Close() error {
 	if q.expiredQueuedStmt != nil {
 		if cerr := q.expiredQueuedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing expiredQueuedStmt: %w", cerr)
+		}
+	}
+	if q.heldStmt != nil {
+		if cerr := q.heldStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing heldStmt: %w", cerr)
 		}
 	}
 	if q.idleQueuesStmt != nil {
@@ -315,9 +386,19 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing nextQueuedStmt: %w", cerr)
 		}
 	}
+	if q.openSpentStmt != nil {
+		if cerr := q.openSpentStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing openSpentStmt: %w", cerr)
+		}
+	}
 	if q.positionStmt != nil {
 		if cerr := q.positionStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing positionStmt: %w", cerr)
+		}
+	}
+	if q.putHoldStmt != nil {
+		if cerr := q.putHoldStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing putHoldStmt: %w", cerr)
 		}
 	}
 	if q.revokeKeyStmt != nil {
@@ -360,6 +441,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing setToolsStmt: %w", cerr)
 		}
 	}
+	if q.spentStmt != nil {
+		if cerr := q.spentStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing spentStmt: %w", cerr)
+		}
+	}
 	if q.standingStmt != nil {
 		if cerr := q.standingStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing standingStmt: %w", cerr)
@@ -373,6 +459,16 @@ func (q *Queries) Close() error {
 	if q.stirredStmt != nil {
 		if cerr := q.stirredStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing stirredStmt: %w", cerr)
+		}
+	}
+	if q.takeHoldStmt != nil {
+		if cerr := q.takeHoldStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing takeHoldStmt: %w", cerr)
+		}
+	}
+	if q.ticketStmt != nil {
+		if cerr := q.ticketStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing ticketStmt: %w", cerr)
 		}
 	}
 	if q.touchKeyStmt != nil {
@@ -442,107 +538,131 @@ func (q *Queries) queryRow(ctx context.Context, stmt *sql.Stmt, query string, ar
 }
 
 type Queries struct {
-	db                   DBTX
-	tx                   *sql.Tx
-	admissionStmt        *sql.Stmt
-	admitStmt            *sql.Stmt
-	allKeysStmt          *sql.Stmt
-	anyKeyStmt           *sql.Stmt
-	blobStmt             *sql.Stmt
-	copyBlobRefsStmt     *sql.Stmt
-	copyStepsStmt        *sql.Stmt
-	copyTurnsStmt        *sql.Stmt
-	deleteOwnBlobsStmt   *sql.Stmt
-	deleteSessionStmt    *sql.Stmt
-	expiredStmt          *sql.Stmt
-	expiredQueuedStmt    *sql.Stmt
-	idleQueuesStmt       *sql.Stmt
-	insertBlobStmt       *sql.Stmt
-	insertBlobRefStmt    *sql.Stmt
-	insertKeyStmt        *sql.Stmt
-	insertModeChangeStmt *sql.Stmt
-	insertSessionStmt    *sql.Stmt
-	insertStepStmt       *sql.Stmt
-	insertTurnStmt       *sql.Stmt
-	keyStmt              *sql.Stmt
-	keyByIDStmt          *sql.Stmt
-	keysStmt             *sql.Stmt
-	lastCompletedStmt    *sql.Stmt
-	modeChangeByCallStmt *sql.Stmt
-	modeChangesStmt      *sql.Stmt
-	moveSessionStmt      *sql.Stmt
-	moveTurnStmt         *sql.Stmt
-	nextQueuedStmt       *sql.Stmt
-	positionStmt         *sql.Stmt
-	revokeKeyStmt        *sql.Stmt
-	sessionStmt          *sql.Stmt
-	sessionsStmt         *sql.Stmt
-	sessionsAfterStmt    *sql.Stmt
-	sessionsOfStmt       *sql.Stmt
-	sessionsOfUserStmt   *sql.Stmt
-	setModeStmt          *sql.Stmt
-	setToolsStmt         *sql.Stmt
-	standingStmt         *sql.Stmt
-	stepsStmt            *sql.Stmt
-	stirredStmt          *sql.Stmt
-	touchKeyStmt         *sql.Stmt
-	transcriptStmt       *sql.Stmt
-	turnStmt             *sql.Stmt
-	turnBlobsStmt        *sql.Stmt
-	turnsStmt            *sql.Stmt
-	unfinishedStmt       *sql.Stmt
+	db                    DBTX
+	tx                    *sql.Tx
+	addSpentStmt          *sql.Stmt
+	admissionStmt         *sql.Stmt
+	admitStmt             *sql.Stmt
+	allKeysStmt           *sql.Stmt
+	anyKeyStmt            *sql.Stmt
+	blobStmt              *sql.Stmt
+	copyBlobRefsStmt      *sql.Stmt
+	copyStepsStmt         *sql.Stmt
+	copyTurnsStmt         *sql.Stmt
+	countSessionsStmt     *sql.Stmt
+	deleteOwnBlobsStmt    *sql.Stmt
+	deleteSessionStmt     *sql.Stmt
+	dropHoldStmt          *sql.Stmt
+	eraseHoldsStmt        *sql.Stmt
+	eraseSessionSpentStmt *sql.Stmt
+	eraseSpentStmt        *sql.Stmt
+	expiredStmt           *sql.Stmt
+	expiredQueuedStmt     *sql.Stmt
+	heldStmt              *sql.Stmt
+	idleQueuesStmt        *sql.Stmt
+	insertBlobStmt        *sql.Stmt
+	insertBlobRefStmt     *sql.Stmt
+	insertKeyStmt         *sql.Stmt
+	insertModeChangeStmt  *sql.Stmt
+	insertSessionStmt     *sql.Stmt
+	insertStepStmt        *sql.Stmt
+	insertTurnStmt        *sql.Stmt
+	keyStmt               *sql.Stmt
+	keyByIDStmt           *sql.Stmt
+	keysStmt              *sql.Stmt
+	lastCompletedStmt     *sql.Stmt
+	modeChangeByCallStmt  *sql.Stmt
+	modeChangesStmt       *sql.Stmt
+	moveSessionStmt       *sql.Stmt
+	moveTurnStmt          *sql.Stmt
+	nextQueuedStmt        *sql.Stmt
+	openSpentStmt         *sql.Stmt
+	positionStmt          *sql.Stmt
+	putHoldStmt           *sql.Stmt
+	revokeKeyStmt         *sql.Stmt
+	sessionStmt           *sql.Stmt
+	sessionsStmt          *sql.Stmt
+	sessionsAfterStmt     *sql.Stmt
+	sessionsOfStmt        *sql.Stmt
+	sessionsOfUserStmt    *sql.Stmt
+	setModeStmt           *sql.Stmt
+	setToolsStmt          *sql.Stmt
+	spentStmt             *sql.Stmt
+	standingStmt          *sql.Stmt
+	stepsStmt             *sql.Stmt
+	stirredStmt           *sql.Stmt
+	takeHoldStmt          *sql.Stmt
+	ticketStmt            *sql.Stmt
+	touchKeyStmt          *sql.Stmt
+	transcriptStmt        *sql.Stmt
+	turnStmt              *sql.Stmt
+	turnBlobsStmt         *sql.Stmt
+	turnsStmt             *sql.Stmt
+	unfinishedStmt        *sql.Stmt
 }
 
 func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 	return &Queries{
-		db:                   tx,
-		tx:                   tx,
-		admissionStmt:        q.admissionStmt,
-		admitStmt:            q.admitStmt,
-		allKeysStmt:          q.allKeysStmt,
-		anyKeyStmt:           q.anyKeyStmt,
-		blobStmt:             q.blobStmt,
-		copyBlobRefsStmt:     q.copyBlobRefsStmt,
-		copyStepsStmt:        q.copyStepsStmt,
-		copyTurnsStmt:        q.copyTurnsStmt,
-		deleteOwnBlobsStmt:   q.deleteOwnBlobsStmt,
-		deleteSessionStmt:    q.deleteSessionStmt,
-		expiredStmt:          q.expiredStmt,
-		expiredQueuedStmt:    q.expiredQueuedStmt,
-		idleQueuesStmt:       q.idleQueuesStmt,
-		insertBlobStmt:       q.insertBlobStmt,
-		insertBlobRefStmt:    q.insertBlobRefStmt,
-		insertKeyStmt:        q.insertKeyStmt,
-		insertModeChangeStmt: q.insertModeChangeStmt,
-		insertSessionStmt:    q.insertSessionStmt,
-		insertStepStmt:       q.insertStepStmt,
-		insertTurnStmt:       q.insertTurnStmt,
-		keyStmt:              q.keyStmt,
-		keyByIDStmt:          q.keyByIDStmt,
-		keysStmt:             q.keysStmt,
-		lastCompletedStmt:    q.lastCompletedStmt,
-		modeChangeByCallStmt: q.modeChangeByCallStmt,
-		modeChangesStmt:      q.modeChangesStmt,
-		moveSessionStmt:      q.moveSessionStmt,
-		moveTurnStmt:         q.moveTurnStmt,
-		nextQueuedStmt:       q.nextQueuedStmt,
-		positionStmt:         q.positionStmt,
-		revokeKeyStmt:        q.revokeKeyStmt,
-		sessionStmt:          q.sessionStmt,
-		sessionsStmt:         q.sessionsStmt,
-		sessionsAfterStmt:    q.sessionsAfterStmt,
-		sessionsOfStmt:       q.sessionsOfStmt,
-		sessionsOfUserStmt:   q.sessionsOfUserStmt,
-		setModeStmt:          q.setModeStmt,
-		setToolsStmt:         q.setToolsStmt,
-		standingStmt:         q.standingStmt,
-		stepsStmt:            q.stepsStmt,
-		stirredStmt:          q.stirredStmt,
-		touchKeyStmt:         q.touchKeyStmt,
-		transcriptStmt:       q.transcriptStmt,
-		turnStmt:             q.turnStmt,
-		turnBlobsStmt:        q.turnBlobsStmt,
-		turnsStmt:            q.turnsStmt,
-		unfinishedStmt:       q.unfinishedStmt,
+		db:                    tx,
+		tx:                    tx,
+		addSpentStmt:          q.addSpentStmt,
+		admissionStmt:         q.admissionStmt,
+		admitStmt:             q.admitStmt,
+		allKeysStmt:           q.allKeysStmt,
+		anyKeyStmt:            q.anyKeyStmt,
+		blobStmt:              q.blobStmt,
+		copyBlobRefsStmt:      q.copyBlobRefsStmt,
+		copyStepsStmt:         q.copyStepsStmt,
+		copyTurnsStmt:         q.copyTurnsStmt,
+		countSessionsStmt:     q.countSessionsStmt,
+		deleteOwnBlobsStmt:    q.deleteOwnBlobsStmt,
+		deleteSessionStmt:     q.deleteSessionStmt,
+		dropHoldStmt:          q.dropHoldStmt,
+		eraseHoldsStmt:        q.eraseHoldsStmt,
+		eraseSessionSpentStmt: q.eraseSessionSpentStmt,
+		eraseSpentStmt:        q.eraseSpentStmt,
+		expiredStmt:           q.expiredStmt,
+		expiredQueuedStmt:     q.expiredQueuedStmt,
+		heldStmt:              q.heldStmt,
+		idleQueuesStmt:        q.idleQueuesStmt,
+		insertBlobStmt:        q.insertBlobStmt,
+		insertBlobRefStmt:     q.insertBlobRefStmt,
+		insertKeyStmt:         q.insertKeyStmt,
+		insertModeChangeStmt:  q.insertModeChangeStmt,
+		insertSessionStmt:     q.insertSessionStmt,
+		insertStepStmt:        q.insertStepStmt,
+		insertTurnStmt:        q.insertTurnStmt,
+		keyStmt:               q.keyStmt,
+		keyByIDStmt:           q.keyByIDStmt,
+		keysStmt:              q.keysStmt,
+		lastCompletedStmt:     q.lastCompletedStmt,
+		modeChangeByCallStmt:  q.modeChangeByCallStmt,
+		modeChangesStmt:       q.modeChangesStmt,
+		moveSessionStmt:       q.moveSessionStmt,
+		moveTurnStmt:          q.moveTurnStmt,
+		nextQueuedStmt:        q.nextQueuedStmt,
+		openSpentStmt:         q.openSpentStmt,
+		positionStmt:          q.positionStmt,
+		putHoldStmt:           q.putHoldStmt,
+		revokeKeyStmt:         q.revokeKeyStmt,
+		sessionStmt:           q.sessionStmt,
+		sessionsStmt:          q.sessionsStmt,
+		sessionsAfterStmt:     q.sessionsAfterStmt,
+		sessionsOfStmt:        q.sessionsOfStmt,
+		sessionsOfUserStmt:    q.sessionsOfUserStmt,
+		setModeStmt:           q.setModeStmt,
+		setToolsStmt:          q.setToolsStmt,
+		spentStmt:             q.spentStmt,
+		standingStmt:          q.standingStmt,
+		stepsStmt:             q.stepsStmt,
+		stirredStmt:           q.stirredStmt,
+		takeHoldStmt:          q.takeHoldStmt,
+		ticketStmt:            q.ticketStmt,
+		touchKeyStmt:          q.touchKeyStmt,
+		transcriptStmt:        q.transcriptStmt,
+		turnStmt:              q.turnStmt,
+		turnBlobsStmt:         q.turnBlobsStmt,
+		turnsStmt:             q.turnsStmt,
+		unfinishedStmt:        q.unfinishedStmt,
 	}
 }

@@ -37,6 +37,30 @@ type BlobRef struct {
 	SHA256    string
 }
 
+type BudgetHold struct {
+	Org       agent.OrgID
+	SessionID agent.SessionID
+	TurnID    agent.TurnID
+	Ticket    string
+	Tokens    int64
+	Cost      int64
+	Time      int64
+	Until     int64
+}
+
+type BudgetSpent struct {
+	Org           agent.OrgID
+	SessionID     agent.SessionID
+	TurnID        agent.TurnID
+	Period        string
+	Tokens        int64
+	Cost          int64
+	ToolCalls     int64
+	Time          int64
+	LargestTokens int64
+	LargestCost   int64
+}
+
 type ModeChange struct {
 	Org        agent.OrgID
 	SessionID  agent.SessionID

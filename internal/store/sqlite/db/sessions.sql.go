@@ -89,6 +89,23 @@ func (q *Queries) Admit(ctx context.Context, arg AdmitParams) (int64, error) {
 	return turns, err
 }
 
+const countSessions = `-- name: CountSessions :one
+SELECT count(*) FROM (SELECT 1 FROM sessions WHERE org = ?1 LIMIT ?2) AS counted
+`
+
+type CountSessionsParams struct {
+	Org  agent.OrgID
+	Most int64
+}
+
+// How many sessions there are, counted up to so many.
+func (q *Queries) CountSessions(ctx context.Context, arg CountSessionsParams) (int64, error) {
+	row := q.queryRow(ctx, q.countSessionsStmt, countSessions, arg.Org, arg.Most)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const deleteSession = `-- name: DeleteSession :execrows
 DELETE FROM sessions WHERE org = ?1 AND session_id = ?2
 `
