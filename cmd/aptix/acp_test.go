@@ -122,7 +122,7 @@ func (*editor) WaitForTerminalExit(context.Context, acp.WaitForTerminalExitReque
 func (e *editor) open(t *testing.T, url string) *acp.ClientSideConnection {
 	t.Helper()
 	e.calls = map[acp.ToolCallId]acp.ToolCallStatus{}
-	cmd := exec.CommandContext(t.Context(), "aptix", "acp", "--url", url)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "aptix", "acp", "--url", url)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
