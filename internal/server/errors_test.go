@@ -200,7 +200,7 @@ func inhabited(t *testing.T, further ...llmtest.Reply) (*whole, *llmtest.Server)
 	t.Helper()
 	script := []llmtest.Reply{{Text: "Done."}, reads("call_a", "call_b"), reads("call_c"), lists("call_d"), {Text: "As you like."}, lists("call_e"), lists("call_f")}
 	provider := llmtest.New(t, append(script, further...)...)
-	w := newWhole(t, from(provider), asking, func(p *parts) { p.bodies.Body = 64 << 10 })
+	w := newWhole(t, from(provider), asking, func(p *parts) { p.bodies.Body, p.anybody = 64<<10, true })
 	w.do(t, "POST", execute, doneTurn).wantStatus(t, 200)
 	w.waiting(t, "busy", userTurn("busy", "t1", `"solutionContextText":"old context"`))
 	w.waiting(t, "over", cancelledTurn)

@@ -58,6 +58,7 @@ type parts struct {
 	consent bool
 	// tokens are taken beside keys; nil is none.
 	tokens    *auth.Tokens
+	anybody   bool // nobody is asked who he is, nor the store whether there are keys
 	heartbeat time.Duration
 	door      bool // the second door is the real one, too
 }
@@ -121,6 +122,9 @@ func (w *whole) start(t *testing.T, with ...func(*parts)) {
 	w.rig = newRig(t, func(c *Config) {
 		c.Turns, c.Sessions, c.Catalog, c.Registry, c.Ready, c.Limits = theirTurns, theirSessions, catalog, registry, w.store.Ping, w.bodies
 		c.Auth, c.Open, c.Keys = who, func() bool { return !w.keys.On() }, w.keys
+		if w.anybody {
+			c.Auth, c.Open = nil, nil
+		}
 		c.Heartbeat = w.heartbeat
 		if w.door {
 			c.Responses = door
