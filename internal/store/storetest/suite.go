@@ -74,6 +74,7 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() Store)) {
 		{"Blob", blobTests()},
 		{"Erase", eraseTests()},
 		{"Key", keyTests()},
+		{"Tenants", tenantTests()},
 		{"Concurrency", concurrencyTests()},
 	} {
 		t.Run(group.name, func(t *testing.T) {
