@@ -10,15 +10,14 @@ import (
 )
 
 func TestHostileRows(t *testing.T) {
-	storetest.Hostile(t, func(t *testing.T) (storetest.Store, storetest.Tables) {
-		database := cluster.Database(t)
-		s := open(t, database)
-		db, err := sql.Open("pgx", database)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s, storetest.Tables{DB: db, Columns: `SELECT c.table_name, c.column_name, CASE WHEN c.data_type = 'ARRAY' THEN 'text[]' ELSE c.data_type END
-			FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name)
-			WHERE t.table_type = 'BASE TABLE' AND c.table_schema = current_schema() AND c.table_name NOT LIKE 'goose%'`}
-	})
+	database := cluster.Database(t)
+	s := another(t, database)
+	db, err := sql.Open("pgx", database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	storetest.Hostile(t, s, storetest.Tables{DB: db, Columns: `SELECT c.table_name, c.column_name, CASE WHEN c.data_type = 'ARRAY' THEN 'text[]' ELSE c.data_type END
+		FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name)
+		WHERE t.table_type = 'BASE TABLE' AND c.table_schema = current_schema() AND c.table_name NOT LIKE 'goose%'`})
 }

@@ -1,9 +1,7 @@
 package storetest
 
 import (
-	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,18 +20,12 @@ type Tables struct {
 }
 
 // Hostile damages every column of every table and calls every method after it: rows are
-// input like any other, whoever wrote them (reliability S-15, Z-3). fresh makes a store
-// with empty data and says how to reach its tables.
-func Hostile(t *testing.T, fresh func(t *testing.T) (Store, Tables)) {
-	s, tables := fresh(t)
-	columns := tables.columns(t)
-	if err := errors.Join(s.Close(), tables.DB.Close()); err != nil {
-		t.Fatal(err)
-	}
-	total := 0
+// input like any other, whoever wrote them (reliability S-15, Z-3). The store is empty.
+func Hostile(t *testing.T, s Store, tables Tables) {
+	columns, total := tables.columns(t), 0
 	for _, c := range columns {
 		t.Run(c.table+"."+c.name, func(t *testing.T) {
-			s, tables := fresh(t)
+			tables.empty(t, columns)
 			fill(t, s, org, "mark")
 			for _, value := range hostileValues() {
 				if !tables.damage(t, c, value) {
@@ -42,20 +34,17 @@ func Hostile(t *testing.T, fresh func(t *testing.T) (Store, Tables)) {
 				total++
 				for name, call := range accesses() {
 					if !changes(name) {
-						survive(t, c, value, name, func(ctx context.Context) error { return use(t, s, call) })
+						survive(t, c, value, name, func() error { return use(t, s, call) })
 					}
 				}
-				for name, call := range spans(s) {
+				for name, call := range spans(t, s) {
 					survive(t, c, value, name, call)
 				}
 			}
 			for name, call := range accesses() {
 				if changes(name) {
-					survive(t, c, "the last one", name, func(ctx context.Context) error { return use(t, s, call) })
+					survive(t, c, "the last one", name, func() error { return use(t, s, call) })
 				}
-			}
-			if err := errors.Join(s.Close(), tables.DB.Close()); err != nil {
-				t.Error(err)
 			}
 		})
 	}
@@ -85,6 +74,25 @@ func (x Tables) columns(t *testing.T) (all []column) {
 		t.Fatalf("%d columns, %v", len(all), err)
 	}
 	return all
+}
+
+// empty takes all rows away; what others refer to goes after them.
+func (x Tables) empty(t *testing.T, columns []column) {
+	t.Helper()
+	left := map[string]error{}
+	for _, c := range columns {
+		left[c.table] = nil
+	}
+	for range len(left) {
+		for table := range left {
+			if _, left[table] = x.DB.ExecContext(t.Context(), `DELETE FROM "`+table+`"`); left[table] == nil {
+				delete(left, table)
+			}
+		}
+	}
+	for table, err := range left {
+		t.Fatalf("empty %s: %v", table, err)
+	}
 }
 
 // hostileValues are literals; a column takes those that its type and its rules take.
@@ -131,29 +139,26 @@ func use(t *testing.T, s Store, call access) error {
 }
 
 // spans are the methods that take in the rows of everybody.
-func spans(s Store) map[string]func(context.Context) error {
-	return map[string]func(context.Context) error{
-		"Unfinished": func(ctx context.Context) error { _, err := s.Unfinished(ctx); return err },
-		"Expired":    func(ctx context.Context) error { _, err := s.Expired(ctx, at(1000)); return err },
-		"IdleQueues": func(ctx context.Context) error { _, err := s.IdleQueues(ctx); return err },
-		"EraseIdle": func(ctx context.Context) error {
+func spans(t *testing.T, s Store) map[string]func() error {
+	ctx := t.Context()
+	return map[string]func() error{
+		"Unfinished": func() error { _, err := s.Unfinished(ctx); return err },
+		"Expired":    func() error { _, err := s.Expired(ctx, at(1000)); return err },
+		"IdleQueues": func() error { _, err := s.IdleQueues(ctx); return err },
+		"EraseIdle": func() error {
 			_, _, err := s.EraseIdle(ctx, start.Add(-time.Hour), store.SessionKey{}, 10)
 			return err
 		},
 	}
 }
 
-// survive runs a method on damaged rows: it returns, in time, a result or an error.
-func survive(t *testing.T, c column, value, method string, call func(context.Context) error) {
+// survive runs a method on damaged rows: it returns a result or an error.
+func survive(t *testing.T, c column, value, method string, call func() error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
 	defer func() {
 		if v := recover(); v != nil {
 			t.Errorf("%s panics with %v when %s.%s is %.60s", method, v, c.table, c.name, value)
 		}
 	}()
-	if err := call(ctx); errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%s does not return when %s.%s is %.60s", method, c.table, c.name, value)
-	}
+	_ = call() // either will do
 }
