@@ -75,6 +75,7 @@ func TestArtifact_PathsBelowTheRoot(t *testing.T) {
 	}
 }
 
+// TestArtifact_AbsolutePaths holds row S-17 of docs/security.md.
 func TestArtifact_AbsolutePaths(t *testing.T) {
 	prove.Rule(t, "AGN034-4.2-i")
 	for _, path := range []string{
@@ -86,6 +87,7 @@ func TestArtifact_AbsolutePaths(t *testing.T) {
 	}
 }
 
+// TestArtifact_EscapingPaths holds row S-17 of docs/security.md.
 func TestArtifact_EscapingPaths(t *testing.T) {
 	prove.Rule(t, "AGN034-4.2-a")
 	for _, path := range []string{
@@ -98,6 +100,7 @@ func TestArtifact_EscapingPaths(t *testing.T) {
 	refuse(t, artifact(artifactAt("/../a")), "/inputArtifacts/0/relativePath AGN034-4.2-i", "/inputArtifacts/0/relativePath AGN034-4.2-a")
 }
 
+// TestArtifact_PathsThatHideSomething holds row S-17 of docs/security.md.
 func TestArtifact_PathsThatHideSomething(t *testing.T) {
 	prove.Rule(t, "AGN034-4.2-a")
 	for _, path := range []string{
@@ -115,6 +118,7 @@ func TestArtifact_PathsThatHideSomething(t *testing.T) {
 	refuse(t, artifact(artifactAt(strings.Repeat("%25", 1_000_000))), "/inputArtifacts/0/relativePath APTIX-limits")
 }
 
+// TestArtifact_EachFileOnce holds row S-17 of docs/security.md.
 func TestArtifact_EachFileOnce(t *testing.T) {
 	two := func(a, b string) string {
 		return userTurn(`"inputArtifacts":[{` + artifactAt(a) + `},{` + artifactAt(b) + `}]`)
@@ -130,6 +134,7 @@ func TestArtifact_EachFileOnce(t *testing.T) {
 	accept(t, two(composed, "resume.md"))
 }
 
+// TestArtifact_FileNames holds row S-17 of docs/security.md.
 func TestArtifact_FileNames(t *testing.T) {
 	prove.Rule(t, "AGN034-4.2-b")
 	named := func(name string) string {

@@ -84,6 +84,7 @@ func checkRefusal(t *testing.T, err error) {
 // FuzzMatchResults holds the matcher against the rule in its shortest form: the ids of the
 // results are those of the calls, in their order and nothing else (AGN-034 §5). Ids are
 // the lines of a text.
+// It holds row S-19 of docs/security.md.
 func FuzzMatchResults(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"", ""}, {"c1", "c1"}, {"c1\nc2", "c1\nc2"}, {"c1\nc2", "c2\nc1"}, {"c1\nc2", "c1"}, {"c1", "c1\nc1"}, {"c1", "c1\nc9"},
@@ -130,6 +131,7 @@ func FuzzMatchResults(f *testing.F) {
 // FuzzPath holds the reader of paths against a second judgement: what it accepts stays
 // below a root wherever it is joined, decoded or not, with either kind of slash, and shows
 // what it is.
+// It holds row S-17 of docs/security.md.
 func FuzzPath(f *testing.F) {
 	for _, seed := range []string{
 		"a.go", "src/a.go", `src\a.go`, "/etc/passwd", "../a", "a/../b", "%2e%2e/a", "%252e%252e%252fa", "C:a", `\\server\share`, `\\?\C:\a`,

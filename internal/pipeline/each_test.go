@@ -9,6 +9,7 @@ import (
 )
 
 // A turn over which a sweep panics keeps no other from being looked after.
+// It holds row S-15 of docs/security.md.
 func TestEach_OneThatPanicsIsLeft(t *testing.T) {
 	var log bytes.Buffer
 	var done atomic.Int64

@@ -342,6 +342,7 @@ func TestInjection(t *testing.T) {
 
 // The same attacks on a server that asks nobody: without this, TestInjection would show
 // nothing.
+// It holds row S-18 of docs/security.md.
 func TestInjection_WouldWorkUnguarded(t *testing.T) {
 	v, model := server(t, "", false)
 	var total outcome

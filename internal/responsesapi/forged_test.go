@@ -18,6 +18,7 @@ func reads(id string) llmtest.Reply {
 
 // TestForged sends results and items that nobody asked for, through both doors. Each is
 // refused, and not one byte of the journal is another one afterwards (reliability S-19).
+// It holds row S-12 of docs/security.md.
 func TestForged(t *testing.T) {
 	r := newRig(t,
 		reads("call_old"), llmtest.Reply{Text: "Read."}, // s1, a turn that is over

@@ -23,6 +23,7 @@ var damages = []string{
 // TestHostileRows damages every column of a data file under a server that runs: each route
 // answers, with what can be read or with a fault that says nothing of what lies behind, and
 // the server starts again on the file (reliability S-15, Z-3).
+// It holds row S-26 of docs/security.md.
 func TestHostileRows(t *testing.T) {
 	columns := hostileColumns(t)
 	if len(columns) < 40 {

@@ -31,6 +31,7 @@ func TestPage_AfterReadsItsOwnCursors(t *testing.T) {
 	}
 }
 
+// FuzzPage_After holds row S-16 of docs/security.md.
 func FuzzPage_After(f *testing.F) {
 	for _, seed := range []string{"", "x", "%", store.Cursor("list", "1"), store.Cursor("other", "1", "2"), store.Cursor("list", "1", "2"),
 		"bGlz\rdC80L00", // a line break, which base64 decoders skip

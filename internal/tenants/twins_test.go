@@ -95,6 +95,7 @@ func TestRetrieval(t *testing.T) {
 
 // Contents are kept by their hash, within an organisation: a hash is no way to read them,
 // and who brings the same contents learns nothing of those who have them already.
+// It holds row S-8 of docs/security.md.
 func TestContents_AreNotReadByHash(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, s journal) {
 		r := newRig(t, s)

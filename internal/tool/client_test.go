@@ -59,6 +59,7 @@ func violation(pointer, rule, message string) agent.Violation {
 	return agent.Violation{Pointer: pointer, Rule: rule, Message: message}
 }
 
+// TestParseClient_ListsEveryViolation holds row S-21 of docs/security.md.
 func TestParseClient_ListsEveryViolation(t *testing.T) {
 	const shape, own, reserved = "AGN011-4.3-a", "APTIX-client-tools", "TUL007-3.1-d"
 	tests := []struct {

@@ -9,6 +9,7 @@ import (
 	"github.com/aptixhq/aptix/internal/store/storetest"
 )
 
+// TestHostileRows holds row S-15 of docs/security.md.
 func TestHostileRows(t *testing.T) {
 	database := cluster.Database(t)
 	s := another(t, database)

@@ -8,6 +8,7 @@ import (
 	"github.com/aptixhq/aptix/internal/store/storetest"
 )
 
+// TestHostileRows holds row S-15 of docs/security.md.
 func TestHostileRows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "aptix.db")
 	s := open(t, path)
