@@ -29,15 +29,15 @@ func TestHostileRows(t *testing.T) {
 	if len(columns) < 40 {
 		t.Fatalf("%d columns only", len(columns))
 	}
-	for _, c := range columns {
+	for i, c := range columns {
 		t.Run(c[0]+"."+c[1], func(t *testing.T) {
 			t.Parallel()
 			w := newWhole(t)
 			inhabit(t, w)
 			writing := writable(t, w.path)
 			damaged := 0
-			for _, value := range damages {
-				if !damage(t, writing, c[0], c[1], value) {
+			for j, value := range damages {
+				if (i+j)%(passedBy+1) != 0 || !damage(t, writing, c[0], c[1], value) {
 					continue
 				}
 				w.log.Reset()
@@ -52,7 +52,7 @@ func TestHostileRows(t *testing.T) {
 					t.Errorf("with %.40s: %.2000s", value, log[strings.Index(log, "panic: "):])
 				}
 			}
-			if damaged < 2 {
+			if damaged < 2 && passedBy == 0 {
 				t.Errorf("the file took %d damages", damaged)
 			}
 			w.startAgain(t)

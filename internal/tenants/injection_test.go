@@ -24,6 +24,9 @@ func TestSplicedSQL(t *testing.T) {
 		x := n.things[0]
 		session := "/v1/sessions/" + x.session
 		for i, text := range spliced {
+			if !thorough && i%6 != 0 {
+				continue
+			}
 			escaped := url.QueryEscape(text)
 			requests := []request{
 				{"GET", "/v1/sessions?limit=" + escaped, "", nil},

@@ -31,7 +31,7 @@ func TestMatrix(t *testing.T) {
 		for _, attacker := range organisations {
 			m.begin(attacker)
 			for _, owner := range organisations {
-				if owner == attacker {
+				if owner == attacker || !thorough && (attacker != "alpha" || owner != "bravo") {
 					continue
 				}
 				for _, x := range tenants[owner].things {
@@ -180,6 +180,9 @@ func everyOperationWorks(r *rig) {
 	r.t.Helper()
 	r.provider.letGo() // else whoever follows the turn that runs does so for ever
 	for i, o := range operations(r.t) {
+		if !thorough && i%8 != 0 {
+			continue
+		}
 		org := fmt.Sprint("own", i)
 		n, worked := r.settle(org, org), false
 		for _, x := range n.things {
