@@ -219,7 +219,7 @@ func (p *Pipeline) expire(ctx context.Context, key agent.TurnKey) error {
 		return err
 	}
 	fault := agent.FaultOf(errExpired(t))
-	if !t.Queued && steps[len(steps)-1].AsksUser() {
+	if !t.Queued && asksUser(steps) {
 		err := p.expireApprovals(ctx, t, steps)
 		switch {
 		case p.node.overtaken(err):

@@ -54,20 +54,6 @@ func DecodeStep(s agent.Step, data, items []byte) (agent.Step, error) {
 	return s, nil
 }
 
-// CheckJournal reports what keeps the steps of a turn that is there from being its
-// journal: it has some, numbered 1, 2, 3 …
-func CheckJournal(steps []agent.Step) error {
-	if len(steps) == 0 {
-		return errors.New("the turn has no journal")
-	}
-	for i, s := range steps {
-		if s.N != i+1 {
-			return fmt.Errorf("the journal has step %d in the place of step %d", s.N, i+1)
-		}
-	}
-	return nil
-}
-
 // SplitItems returns the raw items of a stored step.
 func SplitItems(items []byte) ([]json.RawMessage, error) {
 	if len(items) == 0 {

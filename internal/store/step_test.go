@@ -103,18 +103,3 @@ func FuzzDecodeStep(f *testing.F) {
 		}
 	})
 }
-
-func TestCheckJournal(t *testing.T) {
-	for name, tt := range map[string]struct {
-		n  []int
-		ok bool
-	}{"whole": {[]int{1, 2, 3}, true}, "empty": {nil, false}, "without its beginning": {[]int{2, 3}, false}, "with a gap": {[]int{1, 3}, false}, "twice": {[]int{1, 1}, false}, "negative": {[]int{-1}, false}} {
-		var steps []agent.Step
-		for _, n := range tt.n {
-			steps = append(steps, agent.Step{N: n})
-		}
-		if err := store.CheckJournal(steps); (err == nil) != tt.ok {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
