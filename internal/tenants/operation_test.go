@@ -60,7 +60,7 @@ func operations(t *testing.T) []operation {
 // inPath says what stands for a parameter of a path.
 func inPath(x thing) map[string]string {
 	return map[string]string{
-		"sessionId": x.session, "turnId": x.turn, "approvalId": x.approval, "responseId": x.response,
+		"sessionId": x.session, "turnId": x.turn, "approvalId": x.approval, "responseId": x.response, "keyId": x.key,
 		"key": "general", "model": "default", // the same for everybody
 	}
 }
@@ -69,7 +69,7 @@ func inPath(x thing) map[string]string {
 func beside(x thing, path string) map[string][]string {
 	return map[string][]string{
 		"limit": {"1"}, "cursor": {x.cursors[path[strings.LastIndexByte(path, '/')+1:]], x.cursors["sessions"]},
-		"after": {"0", "1", "msg_" + x.response}, "Last-Event-ID": {"0", "1"}, "stream": {"true"}, "starting_after": {"0"}, "order": {"asc"},
+		"after": {"0", "1", "msg_" + x.response}, "Last-Event-ID": {"0", "1"}, "stream": {"true"}, "starting_after": {"0"}, "order": {"asc"}, "force": {"true"},
 		"Idempotency-Key": {x.idempotencyKey},
 	}
 }
@@ -90,6 +90,7 @@ func bodies(x thing) map[string][]string {
 		"setTools":       {`{"tools":[]}`},
 		"branchSession":  {"{}", encode(map[string]string{"atTurnId": x.turn}), encode(map[string]string{"sessionId": "s-new-branch", "atTurnId": x.turn})},
 		"decideApproval": {`{"decision":"approve"}`, `{"decision":"deny"}`},
+		"createKey":      {`{"user":"ann","role":"user","name":"one more"}`},
 		"createResponse": {
 			encode(map[string]any{"conversation": x.session, "input": "What about the harbour?"}),
 			encode(map[string]any{"conversation": x.session, "input": output}),

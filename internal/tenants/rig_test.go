@@ -18,7 +18,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/aptixhq/aptix/internal/access"
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/auth"
 	"github.com/aptixhq/aptix/internal/events"
 	"github.com/aptixhq/aptix/internal/llm"
 	"github.com/aptixhq/aptix/internal/llm/demo"
@@ -31,6 +33,7 @@ import (
 	"github.com/aptixhq/aptix/internal/rag/sqliteindex"
 	"github.com/aptixhq/aptix/internal/reasoner"
 	"github.com/aptixhq/aptix/internal/responsesapi"
+	"github.com/aptixhq/aptix/internal/secret"
 	"github.com/aptixhq/aptix/internal/server"
 	"github.com/aptixhq/aptix/internal/session"
 	"github.com/aptixhq/aptix/internal/store/postgres"
@@ -49,6 +52,7 @@ type journal interface {
 	pipeline.Store
 	session.Store
 	reasoner.Sessions
+	auth.Store
 	Close() error
 }
 
@@ -62,7 +66,7 @@ func onEveryStore(t *testing.T, test func(t *testing.T, s journal)) {
 		test(t, s)
 	})
 	t.Run("postgres", func(t *testing.T) {
-		s, err := postgres.Open(t.Context(), cluster.Database(t), nil)
+		s, err := postgres.Open(t.Context(), secret.New(cluster.Database(t)), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,10 +116,13 @@ func newRig(t *testing.T, s journal) *rig {
 	})
 	must(err)
 	must(r.pipeline.Recover(t.Context()))
-	door, err := responsesapi.New(responsesapi.Config{Turns: r.pipeline, Sessions: sessions, Tools: registry, Contexts: contexts{}})
+	keys, err := auth.NewKeyring(s, false, log)
+	must(err)
+	turns, theirs := access.NewTurns(r.pipeline, sessions), access.NewSessions(sessions)
+	door, err := responsesapi.New(responsesapi.Config{Turns: turns, Sessions: theirs, Tools: registry, Contexts: contexts{}})
 	must(err)
 	r.edge, err = server.New(server.Config{
-		Turns: r.pipeline, Sessions: sessions, Responses: door, Catalog: catalog, Registry: registry, Log: log, Auth: tokens{},
+		Turns: turns, Sessions: theirs, Responses: door, Catalog: catalog, Registry: registry, Log: log, Auth: tokens{}, Keys: keys,
 	})
 	must(err)
 	t.Cleanup(func() {

@@ -22,6 +22,7 @@ type thing struct {
 	state                    string
 	session, turn            string
 	approval, response, call string
+	key                      string            // an API key's id
 	cursors                  map[string]string // by the last part of the list's path
 	idempotencyKey           string
 }
@@ -36,7 +37,7 @@ func turnOf(org, state string) string    { return "t-" + org + "-" + state }
 // how names are made.
 func thingOf(org, state string) thing {
 	return thing{state: state, session: sessionOf(org, state), turn: turnOf(org, state), approval: "apr_1",
-		response: responseID(1, sessionOf(org, state), turnOf(org, state)), call: "call_1", idempotencyKey: "key-" + org}
+		response: responseID(1, sessionOf(org, state), turnOf(org, state)), call: "call_1", key: "0000000000000000", idempotencyKey: "key-" + org}
 }
 
 // tenant is an organisation with all that it has.
@@ -75,8 +76,12 @@ func (r *rig) settle(org, names string) tenant {
 		}
 		cursors[list[strings.LastIndexByte(list, '/')+1:]] = page.NextCursor
 	}
+	var key struct{ KeyID string }
+	for range 2 {
+		read(r.t, r.want(org, request{"POST", "/v1/keys", encode(map[string]string{"user": "ann", "role": "admin", "name": "Key of " + c}), nil}, 201), &key)
+	}
 	for i := range n.things {
-		n.things[i].cursors = cursors
+		n.things[i].cursors, n.things[i].key = cursors, key.KeyID
 	}
 	return n
 }
@@ -135,6 +140,7 @@ func (r *rig) belongings(n tenant) string {
 		fmt.Fprintf(&b, "GET %s: %d %s\n", target, a.status, a.body)
 	}
 	add("/v1/sessions")
+	add("/v1/keys")
 	for _, x := range append(n.things, thingOf(n.names, "branch")) {
 		session := "/v1/sessions/" + x.session
 		add(session)

@@ -34,7 +34,10 @@ var (
 	waiting = agent.TurnKey{Org: otherOrg, Session: "s1", Turn: "t2"}
 )
 
-const secretHash = "hash-of-the-secret"
+const (
+	secretHash = "hash-of-the-secret"
+	secretKey  = agent.KeyID("0123456789abcdef")
+)
 
 // access is a method called in the name of an organisation, with the names of the other
 // one's things.
@@ -142,6 +145,20 @@ func accesses() map[string]access {
 			found, err := s.Positions(t.Context(), []agent.TurnKey{at(o, victim), at(o, waiting)})
 			return found, err
 		}),
+		"SessionsOfUser": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
+			rows, _, err := s.SessionsOfUser(t.Context(), o, secret, store.Page{})
+			return rows, err
+		},
+		"Keys": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
+			rows, _, err := s.Keys(t.Context(), o, store.Page{})
+			return rows, err
+		},
+		"RevokeKey": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
+			return s.RevokeKey(t.Context(), o, secretKey, start)
+		},
+		"TouchKey": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
+			return nil, s.TouchKey(t.Context(), o, secretKey, start)
+		},
 		// It makes what is the caller's own, so it succeeds for anybody.
 		"CreateSession": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
 			sess := newSession("made")
@@ -153,7 +170,9 @@ func accesses() map[string]access {
 
 // spanning are the methods that act for the server and take no organisation from
 // anybody: what they return says whose it is.
-var spanning = []string{"Unfinished", "Expired", "IdleQueues", "EraseIdle", "Takeover", "Room", "Ping", "Close"}
+var spanning = []string{"Unfinished", "Expired", "IdleQueues", "EraseIdle", "Takeover", "Room", "Ping", "Close",
+	// A key is looked for before it is known whose it is: its secret says so.
+	"Key", "AnyKey", "CreateKey"}
 
 // leasing is an access of a store for many nodes; another one has none of it.
 func leasing(call func(*testing.T, store.Leasing, agent.OrgID) (any, error)) access {
@@ -195,6 +214,12 @@ func fill(t *testing.T, s Store, o agent.OrgID, mark string) {
 	later := sess
 	later.ID, later.CreatedAt = "s2", at(1)
 	create(t, s, later)
+	if o == otherOrg {
+		key := agent.APIKey{ID: secretKey, Org: o, User: agent.UserID(mark), Role: agent.RoleAdmin, Name: mark, CreatedAt: start}
+		if err := s.CreateKey(ctx, key, [32]byte{1}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	done := userTurn(agent.TurnKey{Org: o, Session: victim.Session, Turn: victim.Turn}, 1)
 	done.Turn.Request, done.Turn.User = raw(`{"instruction":"`+mark+`"}`), agent.UserID(mark)
 	done.Blobs = []agent.Blob{{SHA256: secretHash, Data: []byte(mark)}}
@@ -234,7 +259,7 @@ func belongings(t *testing.T, s Store, o agent.OrgID) string {
 	t.Helper()
 	known := accesses()
 	var b strings.Builder
-	for _, name := range []string{"Session", "Sessions", "ModeChangeOf", "ModeHistory", "Standing", "Turn", "Turns", "Steps", "Transcript", "NextQueued", "LastCompleted", "Blob", "Positions"} {
+	for _, name := range []string{"Session", "Sessions", "ModeChangeOf", "ModeHistory", "Standing", "Turn", "Turns", "Steps", "Transcript", "NextQueued", "LastCompleted", "Blob", "Positions", "SessionsOfUser", "Keys"} {
 		got, err := known[name](t, s, o)
 		text, bad := json.Marshal(got)
 		if bad != nil {
