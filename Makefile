@@ -1,6 +1,6 @@
 # Shorthands; scripts/test is the one command that checks everything.
 
-.PHONY: run test generate acceptance bench microbench cover torture
+.PHONY: run test generate acceptance bench microbench cover fuzz torture
 
 run: ## serve on http://127.0.0.1:8080 with the offline model or, with OPENAI_API_KEY, the real one
 	go run ./cmd/aptix serve
@@ -25,6 +25,9 @@ cover: ## what the tests execute, as a page: bin/cover.html
 	go test -coverpkg=./... -coverprofile=bin/cover.out ./...
 	go tool cover -html=bin/cover.out -o bin/cover.html
 	go tool cover -func=bin/cover.out | tail -1
+
+fuzz: ## each of the fuzz targets FOR a time, 60s by default
+	bash scripts/fuzz $(or $(FOR),60s)
 
 torture: ## the model of the server over 100,000 commands; streams cut after every byte; thousands of killed processes, CYCLES at random times and HITS at every place; three nodes in trouble FOR a time, FAILOVERS of their database
 	go test ./internal/pipeline -count=1 -timeout=1h -v -run 'TestModel$$' -rapid.checks=1700 -rapid.steps=60

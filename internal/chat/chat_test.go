@@ -169,6 +169,7 @@ Fine.
 
 // TestChat_NothingReachesTheTerminalRaw sends escape sequences in everything that a
 // model, a tool or the server can fill in.
+// It holds row S-28 of docs/security.md.
 func TestChat_NothingReachesTheTerminalRaw(t *testing.T) {
 	const evil = "\x1b]52;c;ZXZpbA==\x07\x1b[31m\u009b2J\u202e\r"
 	quoted := `\u001b]52;c;ZXZpbA==\u0007\u001b[31m\u009b2J\u202e\r`

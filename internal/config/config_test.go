@@ -300,6 +300,7 @@ func TestLoadClient_ReadsNoFile(t *testing.T) {
 	}
 }
 
+// TestSecret_NeverShows holds row S-25 of docs/security.md.
 func TestSecret_NeverShows(t *testing.T) {
 	const canary = "sk-canary"
 	c, err := load(t, "", map[string]string{"OPENAI_API_KEY": canary}, map[string]string{"database": "x.db"})

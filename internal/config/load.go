@@ -118,7 +118,39 @@ func (c *Config) readFile(o Options, env environment) (map[string]any, error) {
 	if err := yaml.Unmarshal(b, &values); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	if odd, ok := unnamed(values); ok {
+		return nil, fmt.Errorf("%s: %v is not the name of a setting; a name is text, and what is not goes in quotes", name, odd)
+	}
 	return withoutNulls(values), nil
+}
+
+// unnamed finds a member that has a number or the like for a name. The decoder falls over
+// it.
+func unnamed(v any) (name any, found bool) {
+	switch v := v.(type) {
+	case map[any]any:
+		for k, inner := range v {
+			if _, ok := k.(string); !ok {
+				return k, true
+			}
+			if name, found = unnamed(inner); found {
+				return name, true
+			}
+		}
+	case map[string]any:
+		for _, inner := range v {
+			if name, found = unnamed(inner); found {
+				return name, true
+			}
+		}
+	case []any:
+		for _, inner := range v {
+			if name, found = unnamed(inner); found {
+				return name, true
+			}
+		}
+	}
+	return nil, false
 }
 
 func readBounded(name string) ([]byte, error) {

@@ -75,6 +75,7 @@ func TestArtifact_PathsBelowTheRoot(t *testing.T) {
 	}
 }
 
+// TestArtifact_AbsolutePaths holds row S-17 of docs/security.md.
 func TestArtifact_AbsolutePaths(t *testing.T) {
 	prove.Rule(t, "AGN034-4.2-i")
 	for _, path := range []string{
@@ -86,6 +87,7 @@ func TestArtifact_AbsolutePaths(t *testing.T) {
 	}
 }
 
+// TestArtifact_EscapingPaths holds row S-17 of docs/security.md.
 func TestArtifact_EscapingPaths(t *testing.T) {
 	prove.Rule(t, "AGN034-4.2-a")
 	for _, path := range []string{
@@ -98,13 +100,15 @@ func TestArtifact_EscapingPaths(t *testing.T) {
 	refuse(t, artifact(artifactAt("/../a")), "/inputArtifacts/0/relativePath AGN034-4.2-i", "/inputArtifacts/0/relativePath AGN034-4.2-a")
 }
 
+// TestArtifact_PathsThatHideSomething holds row S-17 of docs/security.md.
 func TestArtifact_PathsThatHideSomething(t *testing.T) {
 	prove.Rule(t, "AGN034-4.2-a")
 	for _, path := range []string{
 		"a\nb", "a\tb", "a\x7fb", "a\u0085b", "a%00b", "a%0ab", // controls
 		"a\u200bb", "a\u200db", "a\u2060b", "\ufeffa", "a\u00adb", // zero width
 		"a\u202egnp.exe", "a\u2066b", "a\u200fb", "a\u061cb", "a%E2%80%AEb", // direction
-		"a\u2028b", "a\u2029b",
+		"a\u2028b", "a\u2029b", "a\u3164b", "a\u115fb", // fillers
+		"%c0%ae%c0%ae/a", "a%ffb", "%c0%2fa", // bytes that a careless reader takes for dots and slashes
 		"CON", "nul", "src/aux.c", "PRN.txt", "com1", "LPT9.tar.gz", "com¹", "CONIN$", "a/nul /b", "NUL:x", `a\con\b`, "%6eul",
 	} {
 		refuse(t, artifact(artifactAt(path)), "/inputArtifacts/0/relativePath AGN034-4.2-a")
@@ -114,6 +118,7 @@ func TestArtifact_PathsThatHideSomething(t *testing.T) {
 	refuse(t, artifact(artifactAt(strings.Repeat("%25", 1_000_000))), "/inputArtifacts/0/relativePath APTIX-limits")
 }
 
+// TestArtifact_EachFileOnce holds row S-17 of docs/security.md.
 func TestArtifact_EachFileOnce(t *testing.T) {
 	two := func(a, b string) string {
 		return userTurn(`"inputArtifacts":[{` + artifactAt(a) + `},{` + artifactAt(b) + `}]`)
@@ -122,8 +127,14 @@ func TestArtifact_EachFileOnce(t *testing.T) {
 	for _, twin := range []string{"src/a.go", `src\a.go`, "./src//a.go", "src/%61.go"} {
 		refuse(t, two("src/a.go", twin), "/inputArtifacts/1/relativePath AGN034-4.2-a")
 	}
+	const composed = "r\u00e9sum\u00e9.md"
+	for _, twin := range []string{"re\u0301sume\u0301.md", "r\u00e9sume\u0301.md", "./re%CC%81sum%C3%A9.md"} {
+		refuse(t, two(composed, twin), "/inputArtifacts/1/relativePath AGN034-4.2-a")
+	}
+	accept(t, two(composed, "resume.md"))
 }
 
+// TestArtifact_FileNames holds row S-17 of docs/security.md.
 func TestArtifact_FileNames(t *testing.T) {
 	prove.Rule(t, "AGN034-4.2-b")
 	named := func(name string) string {

@@ -124,6 +124,7 @@ func TestMatchResults_InTheOrderOfTheCalls(t *testing.T) {
 	}
 }
 
+// TestMatchResults_EveryMismatchRefusesTheWhole holds row S-19 of docs/security.md.
 func TestMatchResults_EveryMismatchRefusesTheWhole(t *testing.T) {
 	prove.Rule(t, "AGN034-5-e")
 	abc := []agent.ToolCall{call("a"), call("b"), call("c")}

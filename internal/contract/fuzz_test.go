@@ -3,7 +3,12 @@ package contract
 import (
 	"encoding/json"
 	"errors"
+	"net/url"
+	"path/filepath"
+	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/prove"
@@ -75,3 +80,98 @@ func checkRefusal(t *testing.T, err error) {
 		}
 	}
 }
+
+// FuzzMatchResults holds the matcher against the rule in its shortest form: the ids of the
+// results are those of the calls, in their order and nothing else (AGN-034 §5). Ids are
+// the lines of a text.
+// It holds row S-19 of docs/security.md.
+func FuzzMatchResults(f *testing.F) {
+	for _, seed := range [][2]string{
+		{"", ""}, {"c1", "c1"}, {"c1\nc2", "c1\nc2"}, {"c1\nc2", "c2\nc1"}, {"c1\nc2", "c1"}, {"c1", "c1\nc1"}, {"c1", "c1\nc9"},
+		{"c1\nc1", "c1\nc1"}, {"K", "\u212a"}, {"s", "\u017f"}, {"c1", "c1\x00"}, {"c1", " c1"}, {"\u00e9", "e\u0301"}, {"", "c1"}, {"c1", ""},
+	} {
+		f.Add(seed[0], seed[1], "said", true)
+	}
+	f.Fuzz(func(t *testing.T, asked, came, text string, failed bool) {
+		var calls []agent.ToolCall
+		unique := map[string]bool{}
+		for id := range strings.SplitSeq(asked, "\n") {
+			if unique[id] {
+				return // no turn hands out an id twice
+			}
+			unique[id] = true
+			calls = append(calls, agent.ToolCall{ID: agent.CallID(id), Name: "n" + id})
+		}
+		var c ToolContinuation
+		for id := range strings.SplitSeq(came, "\n") {
+			r := ToolResult{ToolCallID: agent.CallID(id), ExecutionMs: 1, ResultJSON: &text}
+			if failed {
+				r.ResultJSON, r.ErrorMessage = nil, &text
+			}
+			c.ToolResults = append(c.ToolResults, r)
+		}
+		results, err := MatchResults(calls, c)
+		if (err == nil) != (asked == came) {
+			t.Fatalf("calls %q, results %q: error %v", asked, came, err)
+		}
+		if err != nil {
+			if f := agent.FaultOf(err); f.Kind != agent.KindToolResultsMismatch || len(f.Violations) == 0 || results != nil {
+				t.Fatalf("refused with %+v and %d results", f, len(results))
+			}
+			return
+		}
+		for i, r := range results {
+			if r.CallID != calls[i].ID || r.Name != calls[i].Name || r.By != agent.ByClient || r.Result+r.Err != text {
+				t.Errorf("result %d is %+v, of the call %+v", i, r, calls[i])
+			}
+		}
+	})
+}
+
+// FuzzPath holds the reader of paths against a second judgement: what it accepts stays
+// below a root wherever it is joined, decoded or not, with either kind of slash, and shows
+// what it is.
+// It holds row S-17 of docs/security.md.
+func FuzzPath(f *testing.F) {
+	for _, seed := range []string{
+		"a.go", "src/a.go", `src\a.go`, "/etc/passwd", "../a", "a/../b", "%2e%2e/a", "%252e%252e%252fa", "C:a", `\\server\share`, `\\?\C:\a`,
+		"a\x00b", "NUL", "aux.c", "com\u00b9", strings.Repeat("a/", 2049), "a\u202eb", "a\u200bb", "e\u0301", "\u00e9", "%c0%ae%c0%ae/a", "file:///a",
+		".. /a", "...", "100%.txt", "%", "a%2", "\xff",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, path string) {
+		body := artifact(artifactAt(path))
+		r, err := DecodeExecute([]byte(body), Limits{})
+		if err != nil {
+			checkRefusal(t, err)
+			return
+		}
+		got := r.User.InputArtifacts[0].RelativePath
+		if len(got) > 4096 || got == "" || !utf8.ValidString(got) {
+			t.Fatalf("accepted %q", got)
+		}
+		for range 4 {
+			for _, spelling := range []string{got, strings.ReplaceAll(got, `\`, "/")} {
+				if !filepath.IsLocal(spelling) {
+					t.Fatalf("accepted %q, which reads as %q and leaves the root", path, spelling)
+				}
+				for part := range strings.FieldsFuncSeq(spelling, func(r rune) bool { return r == '/' || r == '\\' }) {
+					if part == ".." || len(part) > 1 && part[1] == ':' && spelling[:2] == part[:2] && isLetter(part[0]) {
+						t.Fatalf("accepted %q, which holds %q", path, part)
+					}
+				}
+				if i := strings.IndexFunc(spelling, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }); i >= 0 {
+					t.Fatalf("accepted %q, which hides %q", path, spelling[i:])
+				}
+			}
+			decoded, err := url.PathUnescape(got)
+			if err != nil {
+				return // a reader that decodes it gets an error
+			}
+			got = decoded
+		}
+	})
+}
+
+func isLetter(b byte) bool { return 'a' <= b|0x20 && b|0x20 <= 'z' }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // maxPath is the length of the longest path, in bytes.
@@ -49,8 +51,9 @@ func readPath(v value, placed map[string]string) string {
 	}
 	checkCharacters(v, rule, plain)
 
-	// Two spellings of one place are one file.
-	place := path.Clean(plain)
+	// Two spellings of one place are one file; some systems compose what a name holds,
+	// others take it apart.
+	place := path.Clean(norm.NFC.String(plain))
 	if twin, ok := placed[place]; ok {
 		v.fault(rule, "is the path of %s too; send each file once.", twin)
 	} else {
@@ -84,6 +87,11 @@ func readFileName(v value) string {
 
 // checkCharacters refuses what no tool shows as it is, and the names of devices.
 func checkCharacters(v value, rule, plain string) {
+	if !utf8.ValidString(plain) {
+		// An overlong "%c0%ae" is a dot to a careless reader.
+		v.fault(rule, "holds percent-encoded bytes that are no text; send the path as it is, unencoded.")
+		return
+	}
 	if i := strings.IndexFunc(plain, invisible); i >= 0 {
 		r, _ := utf8.DecodeRuneInString(plain[i:])
 		v.fault(rule, "holds the invisible character %U; leave it out.", r)
@@ -99,9 +107,9 @@ func checkCharacters(v value, rule, plain string) {
 }
 
 // invisible reports characters that change or hide what a path looks like: controls,
-// zero-width characters, direction overrides, line and paragraph separators.
+// zero-width characters, direction overrides, fillers, line and paragraph separators.
 func invisible(r rune) bool {
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
 }
 
 // climbs reports whether a segment leads to the parent folder. Windows drops dots and

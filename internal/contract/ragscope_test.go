@@ -27,6 +27,7 @@ func TestRAGScope_Conditions(t *testing.T) {
 	}
 }
 
+// TestRAGScope_Faults holds row S-16 of docs/security.md.
 func TestRAGScope_Faults(t *testing.T) {
 	prove.Rule(t, "AGN034-4.4-a", "AGN034-4.4-b")
 	const at = "/ragScope/conditions/0"

@@ -73,7 +73,7 @@ func quote(s string) string {
 	const most = 80
 	if len(s) > most {
 		cut := most
-		for !utf8.RuneStart(s[cut]) {
+		for cut > 0 && !utf8.RuneStart(s[cut]) {
 			cut--
 		}
 		s = s[:cut] + "…"

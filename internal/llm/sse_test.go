@@ -127,7 +127,38 @@ func FuzzSSEReader(f *testing.F) {
 		if d := cmp.Diff(whole, pieces); d != "" {
 			t.Fatalf("what is read depends on how it arrives (-whole +pieces)\n%s", d)
 		}
+		if d := cmp.Diff(plainly(in), whole); d != "" {
+			t.Fatalf("the reader and the standard differ (-standard +reader)\n%s", d)
+		}
 	})
+}
+
+// plainly reads events as the HTML standard says it, word by word and without a thought
+// for time or space.
+func plainly(in string) []plainEvent {
+	in = strings.TrimPrefix(in, "\ufeff")
+	in = strings.ReplaceAll(strings.ReplaceAll(in, "\r\n", "\n"), "\r", "\n")
+	var out []plainEvent
+	var e plainEvent
+	var data []string
+	lines := strings.Split(in, "\n")
+	for _, line := range lines[:len(lines)-1] { // what no line end follows never was
+		name, value, _ := strings.Cut(line, ":")
+		value = strings.TrimPrefix(value, " ")
+		switch {
+		case line == "":
+			if data != nil {
+				e.Data = strings.Join(data, "\n")
+				out = append(out, e)
+			}
+			e, data = plainEvent{}, nil
+		case name == "data":
+			data = append(data, value)
+		case name == "event":
+			e.Name = value
+		}
+	}
+	return out
 }
 
 // FuzzReducer feeds the events of a stream to the reducer as they would come in.

@@ -135,6 +135,7 @@ func TestPrepare_RefusesBadCalls(t *testing.T) {
 }
 
 // TestNothingLeadsOutside tries every file tool on every way out of the directory.
+// It holds row S-17 of docs/security.md.
 func TestNothingLeadsOutside(t *testing.T) {
 	outside := project(t, map[string]string{"secret.txt": "TOPSECRET\n", "sub/deep.txt": "TOPSECRET\n"})
 	dir := project(t, map[string]string{

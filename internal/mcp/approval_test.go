@@ -12,6 +12,7 @@ import (
 	"github.com/aptixhq/aptix/internal/mcp/mcptest"
 )
 
+// TestChangedDefinition_IsWithdrawn_UntilItIsAsItWas holds row S-22 of docs/security.md.
 func TestChangedDefinition_IsWithdrawn_UntilItIsAsItWas(t *testing.T) {
 	for way, config := range ways(t) {
 		t.Run(way, func(t *testing.T) {
@@ -41,6 +42,7 @@ func TestChangedDefinition_IsWithdrawn_UntilItIsAsItWas(t *testing.T) {
 	}
 }
 
+// TestDeclared_NamesThatCannotBeUsed holds row S-21 of docs/security.md.
 func TestDeclared_NamesThatCannotBeUsed(t *testing.T) {
 	got, err := mcp.Declared(t.Context(), mcptest.Command(t, "test", mcptest.Names), discard)
 	if err != nil {

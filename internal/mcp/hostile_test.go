@@ -51,6 +51,7 @@ func frugal(t *testing.T) func() {
 	}
 }
 
+// TestHostileServers_OverStdio holds row S-29 of docs/security.md.
 func TestHostileServers_OverStdio(t *testing.T) {
 	for _, tt := range []struct {
 		kind   mcptest.Kind
@@ -163,6 +164,7 @@ func TestHostileServers_OverHTTP(t *testing.T) {
 	}
 }
 
+// TestRedirect_CarriesNoHeaders holds row S-10 of docs/security.md.
 func TestRedirect_CarriesNoHeaders(t *testing.T) {
 	var seen sync.Map
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen.Store("elsewhere", r.Header) }))
@@ -184,6 +186,7 @@ func TestRedirect_CarriesNoHeaders(t *testing.T) {
 	}
 }
 
+// TestHugeAnswer_OverStdio holds row S-29 of docs/security.md.
 func TestHugeAnswer_OverStdio(t *testing.T) {
 	c := mcptest.Command(t, "test", mcptest.Good)
 	c.MaxBytes = 1 << 20

@@ -141,6 +141,7 @@ func TestCall_AfterARemoteServerWasStartedAnew(t *testing.T) {
 	}
 }
 
+// TestEnvironment_OnlyWhatIsNamed holds row S-29 of docs/security.md.
 func TestEnvironment_OnlyWhatIsNamed(t *testing.T) {
 	t.Setenv("APTIX_TEST_SECRET", "x")
 	t.Setenv("APTIX_TEST_ALLOWED", "y")

@@ -27,6 +27,7 @@ func parent() {
 	panic(err) // it is killed before
 }
 
+// TestAKilledParentTakesItsServersAlong holds row S-29 of docs/security.md.
 func TestAKilledParentTakesItsServersAlong(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

@@ -296,6 +296,7 @@ func TestEnter_CancelledInTheMidstOfIt(t *testing.T) {
 }
 
 // What a contract says of decisions has no place in a request to execute.
+// It holds row S-19 of docs/security.md.
 func TestContract_NoDecisionInAnExecuteRequest(t *testing.T) {
 	for _, member := range []string{`"approvals":[{"approvalId":"apr_1","decision":"approve"}]`, `"decision":"approve"`, `"approvalId":"apr_1"`} {
 		for _, body := range []string{

@@ -19,6 +19,7 @@ import (
 // A turn can be cancelled wherever it stands. It ends at once, no tool starts any more,
 // what a tool in flight gave is taken down and not used, the same cancel again changes
 // nothing, and the next turn has a transcript that the model accepts.
+// It holds row S-24 of docs/security.md.
 func TestCancel_InEveryState(t *testing.T) {
 	type none struct{}
 	two := []llmtest.Call{{ID: "c1", Name: "slow", Arguments: "{}"}, {ID: "c2", Name: "slow", Arguments: "{}"}}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -14,7 +15,6 @@ import (
 	"github.com/aptixhq/aptix/internal/contract"
 	"github.com/aptixhq/aptix/internal/llm"
 	"github.com/aptixhq/aptix/internal/mode"
-	"github.com/aptixhq/aptix/internal/rag"
 	"github.com/aptixhq/aptix/internal/secret"
 	"github.com/aptixhq/aptix/internal/store"
 	"github.com/aptixhq/aptix/internal/tool"
@@ -100,7 +100,8 @@ func injections() []injection {
 			return plain(v, "Hello")
 		}},
 		{"retrieved text", false, func(v *victim, text string) agent.TurnKey {
-			return plain(v, "What do the documents say?\n\n"+rag.Block([]rag.Chunk{{ID: "ctx_1", Path: "a.md", Text: text}}))
+			v.index(caller.Org, map[string][]byte{"harbour.md": []byte("The harbour is old.\n" + text + "\n")})
+			return plain(v, "What do the documents say about the harbour?")
 		}},
 		{"the solution context", false, func(v *victim, text string) agent.TurnKey {
 			return v.submit(contract.UserTurn{Instruction: "Hello", SolutionContextText: &text})
@@ -223,7 +224,7 @@ func server(t *testing.T, text string, guarded bool) (*victim, *obedient) {
 		}
 		catalog[name] = file // JSON is YAML
 	}
-	v.rig = newRig(t, withCatalog(catalog), func(r *rig) {
+	v.rig = newRig(t, withCatalog(catalog), withIndexFile(filepath.Join(t.TempDir(), "index.db")), func(r *rig) {
 		r.model = llm.New(llm.Config{BaseURL: url, APIKey: secret.New("sk-test-canary")})
 		r.times.SweepEvery = time.Hour
 		for _, name := range []string{"look", "deploy", "release"} {
@@ -273,6 +274,9 @@ func suffer(t *testing.T, v *victim, model *obedient, where injection, what atta
 	v.mu.Lock()
 	v.ran, v.seen, v.err = map[string]int{}, "", nil
 	v.mu.Unlock()
+	if _, err := v.documents.RemoveAll(t.Context(), caller.Org); err != nil {
+		t.Fatal(err)
+	}
 	before := model.calls.Load()
 	key := where.send(v, what.text)
 	user(v, key)
@@ -338,6 +342,7 @@ func TestInjection(t *testing.T) {
 
 // The same attacks on a server that asks nobody: without this, TestInjection would show
 // nothing.
+// It holds row S-18 of docs/security.md.
 func TestInjection_WouldWorkUnguarded(t *testing.T) {
 	v, model := server(t, "", false)
 	var total outcome

@@ -221,7 +221,7 @@ func (p *Pipeline) takeOver(ctx context.Context) error {
 			return err
 		}
 		p.node.seen = begun
-		each(claims, func(c store.Claim) {
+		each(p.Log, claims, func(c store.Claim) {
 			p.Log.Info("turn taken over", "turn", c.Key.String(), "epoch", c.Epoch)
 			if err := p.resumeClaimed(ctx, c); err != nil {
 				p.Log.Error("resume turn", "turn", c.Key.String(), "error", err)

@@ -487,7 +487,7 @@ func (p *Pipeline) proceed(ctx context.Context, by agent.Caller, key agent.TurnK
 	if conflict != nil {
 		return 0, stream, conflict
 	}
-	if t.State == agent.TurnWaiting && steps[len(steps)-1].AsksUser() {
+	if t.State == agent.TurnWaiting && asksUser(steps) {
 		return 0, stream, agent.Errorf(agent.KindTurnNotWaiting,
 			"Turn %q waits for decisions of its user, not for tool results. Send them to …/turns/%s/approvals/{approvalId}.", key.Turn, key.Turn)
 	}

@@ -437,6 +437,12 @@ func (p *Pipeline) endAtRest(ctx context.Context, t agent.Turn, state agent.Turn
 	return nil
 }
 
+// asksUser reports whether a journal ends with the turn waiting for decisions of its user.
+// A damaged one may have no end at all.
+func asksUser(steps []agent.Step) bool {
+	return len(steps) > 0 && steps[len(steps)-1].AsksUser()
+}
+
 // asking reports whether a model call is open in a journal.
 func asking(steps []agent.Step) bool {
 	for _, s := range slices.Backward(steps) {

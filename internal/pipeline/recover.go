@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -76,7 +78,7 @@ func (p *Pipeline) sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	each(idle, func(key agent.TurnKey) {
+	each(p.Log, idle, func(key agent.TurnKey) {
 		unlock := p.sessionLocks.lock(key.Org, key.Session)
 		defer unlock()
 		p.startNext(ctx, key.Org, key.Session)
@@ -85,7 +87,7 @@ func (p *Pipeline) sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	each(expired, func(key agent.TurnKey) {
+	each(p.Log, expired, func(key agent.TurnKey) {
 		if err := p.expire(ctx, key); err != nil {
 			p.Log.Error("expire turn", "turn", key.String(), "error", err)
 		}
@@ -106,7 +108,7 @@ func (p *Pipeline) takeUp(ctx context.Context) error {
 		p.Log.Error("unfinished turns wait", "turns", len(unfinished), "error", room)
 		return nil
 	}
-	each(unfinished, func(key agent.TurnKey) {
+	each(p.Log, unfinished, func(key agent.TurnKey) {
 		if err := p.resume(ctx, store.Claim{Key: key}); err != nil {
 			p.Log.Error("resume turn", "turn", key.String(), "error", err)
 		}
@@ -118,14 +120,21 @@ func (p *Pipeline) takeUp(ctx context.Context) error {
 // commits that meet share the sync of the disk: a start does not wait for one per turn.
 const atOnce = 64
 
-// each calls do for all turns and returns when it is done with the last.
-func each[T any](turns []T, do func(T)) {
+// each calls do for all turns and returns when it is done with the last. One that panics is
+// logged and left: a row that nobody can read must not take the others along, at every
+// start anew.
+func each[T any](log *slog.Logger, turns []T, do func(T)) {
 	var work sync.WaitGroup
 	slots := make(chan struct{}, atOnce)
 	for _, t := range turns {
 		slots <- struct{}{}
 		work.Go(func() {
-			defer func() { <-slots }()
+			defer func() {
+				if v := recover(); v != nil {
+					log.Error("panic over a turn", "turn", fmt.Sprint(t), "panic", v, "stack", string(debug.Stack()))
+				}
+				<-slots
+			}()
 			do(t)
 		})
 	}
@@ -210,7 +219,7 @@ func (p *Pipeline) expire(ctx context.Context, key agent.TurnKey) error {
 		return err
 	}
 	fault := agent.FaultOf(errExpired(t))
-	if !t.Queued && steps[len(steps)-1].AsksUser() {
+	if !t.Queued && asksUser(steps) {
 		err := p.expireApprovals(ctx, t, steps)
 		switch {
 		case p.node.overtaken(err):

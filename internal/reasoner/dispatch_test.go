@@ -221,6 +221,7 @@ func TestDispatch_ToolsThatFail(t *testing.T) {
 }
 
 // A tool that succeeds in spite of a cancel has its result; the next one does not run.
+// It holds row S-24 of docs/security.md.
 func TestDispatch_NothingStartsAfterACancel(t *testing.T) {
 	stop := errors.New("cancelled")
 	ctx, cancel := context.WithCancelCause(t.Context())

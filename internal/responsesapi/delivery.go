@@ -131,6 +131,9 @@ func deliveryOf(id responseID, turn agent.Turn, steps []agent.Step) (delivery, e
 	}
 	if id.n > 1 {
 		before := segment(steps, id.n-1)
+		if len(before) == 0 {
+			return v, fmt.Errorf("response %s goes on from one that the journal does not have", id)
+		}
 		if w := before[len(before)-1].Waiting; w != nil {
 			a, err := answerOf(w.Response)
 			if err != nil {

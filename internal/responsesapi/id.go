@@ -52,7 +52,10 @@ func parseID(s string) (id responseID, ok bool) {
 	if !agent.ValidID(session) || !agent.ValidID(turn) {
 		return id, false
 	}
-	return responseID{agent.SessionID(session), agent.TurnID(turn), int(n)}, true
+	id = responseID{agent.SessionID(session), agent.TurnID(turn), int(n)}
+	// The decoder skips line breaks, and a number may be written long: a response has one
+	// name.
+	return id, id.String() == s
 }
 
 func (id responseID) key(by agent.Caller) agent.TurnKey {

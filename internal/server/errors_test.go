@@ -284,6 +284,7 @@ func TestErrors_WrongInputGivesItsCodeAndWritesNothing(t *testing.T) {
 
 // A mismatch is refused as a whole: everything about the session is as before, and
 // the right results go through.
+// It holds row S-19 of docs/security.md.
 func TestErrors_MismatchLeavesTheTurnWaiting(t *testing.T) {
 	t.Parallel()
 	prove.Rule(t, "AGN034-5-e")

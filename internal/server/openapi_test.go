@@ -133,6 +133,7 @@ func TestOpenAPI_RequestsAgreeWithTheDecoder(t *testing.T) {
 	}
 }
 
+// TestPages_LoadNothing holds row S-28 of docs/security.md.
 func TestPages_LoadNothing(t *testing.T) {
 	r := newRig(t)
 	for _, path := range []string{"/", "/docs"} {

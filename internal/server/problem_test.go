@@ -120,6 +120,7 @@ func TestExecute_RendersEveryKindOfFault(t *testing.T) {
 	}
 }
 
+// TestProblem_HidesWhatLiesBehind holds row S-26 of docs/security.md.
 func TestProblem_HidesWhatLiesBehind(t *testing.T) {
 	for name, err := range map[string]error{
 		"a bare error":       errors.New("open /srv/aptix.db: SELECT * FROM turn failed at db.internal:5432"),

@@ -26,6 +26,7 @@ func TestRoutes_EveryOneIsClassifiedAndWhole(t *testing.T) {
 	}
 }
 
+// TestMount_RefusesARouteThatNobodyClassified holds row S-1 of docs/security.md.
 func TestMount_RefusesARouteThatNobodyClassified(t *testing.T) {
 	whole := routes()[0]
 	unclassified, invented, without := whole, whole, whole
@@ -54,6 +55,7 @@ func TestNew_NeedsItsParts(t *testing.T) {
 	}
 }
 
+// TestMux_UnknownPathsAreProblems holds row S-17 of docs/security.md.
 func TestMux_UnknownPathsAreProblems(t *testing.T) {
 	r := newRig(t)
 	for _, path := range []string{
@@ -125,6 +127,7 @@ func TestServe_RequestID(t *testing.T) {
 	}
 }
 
+// TestServe_LogsOneLineWithoutContents holds row S-27 of docs/security.md.
 func TestServe_LogsOneLineWithoutContents(t *testing.T) {
 	r := newRig(t)
 	r.turns.completed()
@@ -160,6 +163,7 @@ func TestServe_PanicIsA500WithItsStackInTheLog(t *testing.T) {
 	r.do(t, "POST", "/v1/agent/execute", hello).wantStatus(t, 200)
 }
 
+// TestServe_HeadersThatKeepBrowsersCareful holds row S-28 of docs/security.md.
 func TestServe_HeadersThatKeepBrowsersCareful(t *testing.T) {
 	r := newRig(t)
 	for _, path := range []string{"/", "/docs", "/livez", "/v1/sessions", "/no/such"} {

@@ -10,6 +10,7 @@ import (
 	"github.com/aptixhq/aptix/internal/agent"
 )
 
+// TestCheckListen holds row S-2 of docs/security.md.
 func TestCheckListen(t *testing.T) {
 	for _, tt := range []struct {
 		addr          string
@@ -44,6 +45,7 @@ var foreignHosts = []string{
 	"[::1%25lo]", "::1:8080", "192.168.1.1", "localhost:evil", "localhost:", "localhost:99999", "user@localhost", "localhost:80:80", "",
 }
 
+// TestGuard_ForeignHostIsRefusedOnEveryRoute holds row S-3 of docs/security.md.
 func TestGuard_ForeignHostIsRefusedOnEveryRoute(t *testing.T) {
 	r := newRig(t)
 	r.turns.completed()
@@ -67,6 +69,7 @@ func TestGuard_ForeignHostIsRefusedOnEveryRoute(t *testing.T) {
 	}
 }
 
+// TestGuard_LoopbackNamesAreAnswered holds row S-3 of docs/security.md.
 func TestGuard_LoopbackNamesAreAnswered(t *testing.T) {
 	r := newRig(t)
 	for _, host := range []string{"localhost", "LocalHost:8080", "127.0.0.1", "127.0.0.1:1", "127.255.255.254:65535", "[::1]", "[::1]:8080"} {
@@ -94,6 +97,7 @@ var origins = []struct {
 	{"sandboxed page", []string{"Origin", "null"}, false, false},
 }
 
+// TestGuard_CrossOriginRequestsAreRefused holds rows S-4 and S-5 of docs/security.md.
 func TestGuard_CrossOriginRequestsAreRefused(t *testing.T) {
 	r := newRig(t)
 	r.turns.completed()
@@ -119,6 +123,7 @@ func TestGuard_CrossOriginRequestsAreRefused(t *testing.T) {
 	}
 }
 
+// TestGuard_NoCORS holds row S-6 of docs/security.md.
 func TestGuard_NoCORS(t *testing.T) {
 	r := newRig(t)
 	for _, rt := range routes() {
@@ -159,6 +164,7 @@ func (keys) Authenticate(r *http.Request) (agent.Caller, error) {
 
 // Every route × every method, without and with a wrong key. The public routes are
 // listed by hand: a new one is a decision.
+// It holds row S-1 of docs/security.md.
 func TestAuthentication_EveryRouteNeedsAKey(t *testing.T) {
 	open := map[string]bool{"/livez": true, "/readyz": true, "/openapi.json": true, "/docs": true, "/": true}
 	r := newRig(t, func(c *Config) { c.Auth = keys{} })
@@ -185,6 +191,7 @@ func TestAuthentication_EveryRouteNeedsAKey(t *testing.T) {
 	}
 }
 
+// TestAuthentication_CallerComesFromTheKey holds row S-12 of docs/security.md.
 func TestAuthentication_CallerComesFromTheKey(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Auth = keys{} })
 	r.turns.completed()
@@ -196,6 +203,7 @@ func TestAuthentication_CallerComesFromTheKey(t *testing.T) {
 	r.do(t, "GET", "/v1/sessions", "", "Authorization", "Bearer user-key", "Origin", "https://evil.com").want(t, agent.KindForbidden)
 }
 
+// TestAuthentication_OtherTenantsThingsDoNotExist holds row S-7 of docs/security.md.
 func TestAuthentication_OtherTenantsThingsDoNotExist(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Auth = keys{} })
 	r.turns.put(agent.Turn{Key: agent.TurnKey{Org: "other", Session: "s1", Turn: "t1"}, State: agent.TurnCompleted, Response: []byte(final)})
@@ -213,6 +221,7 @@ func TestAuthentication_OtherTenantsThingsDoNotExist(t *testing.T) {
 	}
 }
 
+// TestAuthentication_RolesOfRoutes holds row S-1 of docs/security.md.
 func TestAuthentication_RolesOfRoutes(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Auth = keys{} })
 	answer := func(_ *Server, w http.ResponseWriter, _ *http.Request) error {

@@ -2,6 +2,8 @@ package store
 
 import (
 	"encoding/base64"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/aptixhq/aptix/internal/agent"
@@ -38,6 +40,9 @@ func Cursor(list string, key ...string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(text))
 }
 
+// inKey is what ids and numbers are made of. A database may choke on other text.
+var inKey = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+
 // After returns the key in the page's cursor, which has n parts; nil when there is
 // no cursor. A cursor that this list never gave out is refused.
 func (p Page) After(list string, n int) ([]string, error) {
@@ -47,7 +52,8 @@ func (p Page) After(list string, n int) ([]string, error) {
 	text, err := base64.RawURLEncoding.Strict().DecodeString(p.Cursor)
 	parts := strings.Split(string(text), "/")
 	// The decoder skips line breaks; a cursor has none, so it is compared as a whole.
-	if err != nil || len(parts) != n+1 || Cursor(list, parts[1:]...) != p.Cursor {
+	if err != nil || len(parts) != n+1 || Cursor(list, parts[1:]...) != p.Cursor ||
+		slices.ContainsFunc(parts[1:], func(part string) bool { return !inKey.MatchString(part) }) {
 		return nil, BadCursor(err)
 	}
 	return parts[1:], nil

@@ -31,9 +31,11 @@ func TestPage_AfterReadsItsOwnCursors(t *testing.T) {
 	}
 }
 
+// FuzzPage_After holds row S-16 of docs/security.md.
 func FuzzPage_After(f *testing.F) {
 	for _, seed := range []string{"", "x", "%", store.Cursor("list", "1"), store.Cursor("other", "1", "2"), store.Cursor("list", "1", "2"),
-		"bGlz\rdC80L00"} { // a line break, which base64 decoders skip
+		"bGlz\rdC80L00", // a line break, which base64 decoders skip
+		store.Cursor("list", "1", "\x00"), store.Cursor("list", "1", "' OR 1=1"), store.Cursor("list", "", "\ufeff"), store.Cursor("liſt", "1", "2")} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, cursor string) {
@@ -43,6 +45,11 @@ func FuzzPage_After(f *testing.F) {
 		}
 		if err == nil && cursor != "" && store.Cursor("list", key...) != cursor {
 			t.Errorf("%q was read as %q", cursor, key)
+		}
+		for _, part := range key {
+			if !agent.ValidID(part) && len(part) <= 128 {
+				t.Errorf("%q was read as %q, which holds what no key does", cursor, key)
+			}
 		}
 	})
 }

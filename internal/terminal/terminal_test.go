@@ -12,6 +12,7 @@ func ExampleStrip() {
 	// Output: red and plain
 }
 
+// TestStrip holds row S-28 of docs/security.md.
 func TestStrip(t *testing.T) {
 	for name, tc := range map[string]struct{ in, want string }{
 		"plain":                {"héllo wörld 日本\n\tx", "héllo wörld 日本\n\tx"},
@@ -52,6 +53,7 @@ func TestStrip(t *testing.T) {
 	}
 }
 
+// TestStripper_CutAnywhereIsTheSame holds row S-28 of docs/security.md.
 func TestStripper_CutAnywhereIsTheSame(t *testing.T) {
 	const in = "añ\x1b[1;31mb日\x1b]0;t\x1b\\c\u202e\x1b]8;;u\x07d\u009b1me"
 	want := terminal.Strip(in)

@@ -59,6 +59,7 @@ func violation(pointer, rule, message string) agent.Violation {
 	return agent.Violation{Pointer: pointer, Rule: rule, Message: message}
 }
 
+// TestParseClient_ListsEveryViolation holds row S-21 of docs/security.md.
 func TestParseClient_ListsEveryViolation(t *testing.T) {
 	const shape, own, reserved = "AGN011-4.3-a", "APTIX-client-tools", "TUL007-3.1-d"
 	tests := []struct {
@@ -108,7 +109,7 @@ func TestParseClient_ListsEveryViolation(t *testing.T) {
 			{"type":"function","name":"a"},
 			{"type":"function","name":"A"},
 			{"type":"function","name":"a"},
-			{"type":"function","name":"` + strings.Repeat("b", 100) + `"}
+			{"type":"function","name":"` + strings.Repeat("b", 129) + `"}
 		]`, []agent.Violation{
 			violation("/tools/0/name", own, `the name of a tool is 1 to 64 of the characters A-Z, a-z, 0-9, _ and -, not ""`),
 			violation("/tools/1/name", own, `the name of a tool is 1 to 64 of the characters A-Z, a-z, 0-9, _ and -, not "read file"`),

@@ -39,6 +39,7 @@ func registry(t *testing.T, names ...string) *tool.Registry {
 	return r
 }
 
+// TestNewRegistry_ListsEveryProblem holds row S-21 of docs/security.md.
 func TestNewRegistry_ListsEveryProblem(t *testing.T) {
 	prove.Rule(t, "TUL010-3.1-e", "TUL010-3.1-c")
 	bad := named("no usage")
@@ -103,6 +104,7 @@ func TestRegistry_FindsWhatItHolds(t *testing.T) {
 	}
 }
 
+// TestRegistry_ReservesNamesThatReadAlike holds row S-21 of docs/security.md.
 func TestRegistry_ReservesNamesThatReadAlike(t *testing.T) {
 	r := registry(t, "search_docs")
 	tests := []struct {

@@ -22,6 +22,7 @@ var cluster pgtest.Cluster
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(cluster.Around(m)) }
 
+// TestStore holds rows S-7 and S-8 of docs/security.md.
 func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) func() storetest.Store {
 		database := cluster.Database(t)

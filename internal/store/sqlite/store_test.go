@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// TestStore holds rows S-7 and S-8 of docs/security.md.
 func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) func() storetest.Store {
 		path := filepath.Join(t.TempDir(), "aptix.db")

@@ -78,6 +78,7 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() Store)) {
 		{"Erase", eraseTests()},
 		{"Key", keyTests()},
 		{"Budget", budgetTests()},
+		{"Tenants", tenantTests()},
 		{"Concurrency", concurrencyTests()},
 	} {
 		t.Run(group.name, func(t *testing.T) {

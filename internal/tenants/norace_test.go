@@ -1,0 +1,5 @@
+//go:build !race
+
+package tenants
+
+const thorough = true
