@@ -89,7 +89,7 @@ func (p *Pipeline) Execute(ctx context.Context, by agent.Caller, x Execution) (k
 		switch busy := at.Active != "" || at.Queued > 0; {
 		case !busy:
 			if err = p.ready(ctx, x, &o); err == nil {
-				err = p.bear(by, x, o)
+				err = p.bear(ctx, by, x, o)
 			}
 		case o.session.Concurrency == agent.ConcurrencyQueue && x.Follows == "":
 			err = p.enqueue(ctx, by, x, o, at.Queued)
@@ -135,7 +135,7 @@ func (p *Pipeline) standing(ctx context.Context, by agent.Caller, key agent.Turn
 // model is asked already: nothing of the turn is shown or acted on before its commit,
 // so whoever loses it has lost nothing (decision 63). The caller holds the session's
 // lock.
-func (p *Pipeline) bear(by agent.Caller, x Execution, o opened) error {
+func (p *Pipeline) bear(ctx context.Context, by agent.Caller, x Execution, o opened) error {
 	key := o.turn.Key
 	request, blobs := x.Stored()
 	steps, err := o.steps(x, false)
@@ -145,7 +145,7 @@ func (p *Pipeline) bear(by agent.Caller, x Execution, o opened) error {
 	now := p.Now()
 	deadline := now.Add(p.Limits.TurnTime)
 	j := begin(p, store.NewTurn{
-		Session: &o.session, SessionVersion: o.readVersion, SolutionContext: x.SolutionContextText, Blobs: blobs,
+		Session: &o.session, SessionVersion: o.readVersion, SolutionContext: x.SolutionContextText, Blobs: blobs, By: agent.OriginOf(ctx),
 		Turn: agent.Turn{
 			Key: key, User: by.User, Request: request, BodySHA256: x.SHA256(), Mode: o.turn.Request.Mode,
 			Tools: o.turn.Tools.JSON, Stream: x.Stream, Deadline: deadline, CreatedAt: now.UTC(),
