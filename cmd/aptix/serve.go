@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/aptixhq/aptix/internal/access"
+	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/bus"
 	"github.com/aptixhq/aptix/internal/config"
 	"github.com/aptixhq/aptix/internal/events"
@@ -32,6 +33,7 @@ import (
 	"github.com/aptixhq/aptix/internal/responsesapi"
 	"github.com/aptixhq/aptix/internal/server"
 	"github.com/aptixhq/aptix/internal/session"
+	"github.com/aptixhq/aptix/internal/webhook"
 )
 
 // drainTime is how long running turns may take to finish when the server stops. The
@@ -139,6 +141,14 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 	if err := p.turns.Recover(ctx); err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	if err := p.audit.loaded(ctx, agent.AuditConfigLoaded, p.modes.live.Current()); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	delivering, stopDelivering := context.WithCancel(ctx)
+	var deliverer sync.WaitGroup
+	deliverer.Go(func() { p.deliverer.Run(delivering) })
+	defer deliverer.Wait()
+	defer stopDelivering()
 	// What the start needed, buffers of the migrations above all, is not needed again.
 	debug.FreeOSMemory()
 	web := p.server.HTTPServer(cfg.Listen)
@@ -157,7 +167,7 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 	for {
 		select {
 		case <-hangups:
-			p.modes.reload()
+			p.reload(ctx)
 			if cert != nil {
 				cert.reload()
 			}
@@ -182,6 +192,8 @@ type parts struct {
 	identity  identity
 	sessions  *session.Manager
 	turns     *pipeline.Pipeline
+	audit     auditLog
+	deliverer *webhook.Deliverer
 	server    *server.Server
 }
 
@@ -263,7 +275,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 		ApprovalRules: cfg.Approvals, Consent: cfg.ModeChange.Consent == config.ConsentRequired,
 		Limits: pipeline.Limits{TurnTime: cfg.Limits.Turn, WaitTime: cfg.Limits.Waiting, ApprovalTime: cfg.Limits.Approval,
 			Lease: cfg.Cluster.Lease, Poll: cfg.Cluster.Poll},
-		Retention: cfg.Retention.Sessions, Retriever: finds,
+		Retention: cfg.Retention.Sessions, AuditRetention: cfg.Retention.Audit, Indexes: documents, Retriever: finds,
 	})
 	if err != nil {
 		return nil, err
@@ -286,11 +298,13 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 		Turns: theirTurns, Sessions: theirSessions, Responses: door, Catalog: catalog, Registry: registry, Log: log, Ready: store.Ping,
 		Auth: who.authenticator, Open: func() bool { return !who.keys.On() }, Keys: who.keys,
 		Loopback: loopbackAddress(cfg.Listen), Hosts: cfg.Hosts, Proxies: proxies,
+		Audit: store, Erasures: turns, Webhooks: webhook.New(store, cfg.Webhooks.Policy()),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &parts{store: store, bus: others, documents: documents, mcp: servers, modes: modes, identity: who, sessions: manager, turns: turns, server: edge}, nil
+	deliverer := webhook.NewDeliverer(webhook.Config{Queue: store, Log: log, Policy: cfg.Webhooks.Policy(), Retry: cfg.Webhooks.Retry})
+	return &parts{store: store, audit: auditLog{cfg, store, log}, deliverer: deliverer, bus: others, documents: documents, mcp: servers, modes: modes, identity: who, sessions: manager, turns: turns, server: edge}, nil
 }
 
 // model returns the way to the model, with its patience.
