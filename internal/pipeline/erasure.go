@@ -34,8 +34,10 @@ const (
 	erasurePiece = 100
 	// erasureLease is for how long an erasure belongs to a node that says nothing.
 	erasureLease = time.Minute
-	// erasuresKept is how long a finished one can be read; later it goes with the next one.
+	// erasuresKept is how long a finished one can be read, erasureSweep how often is looked
+	// for those that are older.
 	erasuresKept = 7 * 24 * time.Hour
+	erasureSweep = time.Hour
 )
 
 // EraseUser accepts the erasing of a user of the caller's organisation: of every session
@@ -67,8 +69,13 @@ func (p *Pipeline) Erasure(ctx context.Context, by agent.Caller, id string) (sto
 func (p *Pipeline) eraseOften(ctx context.Context) {
 	tick := time.NewTicker(erasureEvery)
 	defer tick.Stop()
+	var swept time.Time
 	for {
-		if err := p.eraseAccepted(ctx); err != nil && ctx.Err() == nil {
+		err := p.eraseAccepted(ctx)
+		if err == nil && time.Since(swept) > erasureSweep {
+			swept, err = time.Now(), p.Store.SweepErasures(ctx, p.Now().Add(-erasuresKept))
+		}
+		if err != nil && ctx.Err() == nil {
 			p.Log.Error("erase users and organisations", "error", err)
 		}
 		select {
@@ -128,7 +135,7 @@ func (p *Pipeline) erase(ctx context.Context, e store.Erasure) error {
 		return err
 	}
 	p.Log.Info("erased", "erasure", e.ID, "org", e.Org)
-	return p.Store.SweepErasures(ctx, p.Now().Add(-erasuresKept))
+	return nil
 }
 
 // eraseFrom erases a session, or a user's name in it, and reports whether the session is
