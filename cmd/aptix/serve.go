@@ -27,6 +27,7 @@ import (
 	"github.com/aptixhq/aptix/internal/llm/demo"
 	"github.com/aptixhq/aptix/internal/mcp"
 	"github.com/aptixhq/aptix/internal/mode"
+	"github.com/aptixhq/aptix/internal/outbound"
 	"github.com/aptixhq/aptix/internal/pipeline"
 	"github.com/aptixhq/aptix/internal/rag"
 	"github.com/aptixhq/aptix/internal/reasoner"
@@ -294,16 +295,21 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 	if err != nil {
 		return nil, err
 	}
+	allow, err := cfg.Outbound.Allowlist()
+	if err != nil {
+		return nil, err
+	}
+	theirs := outbound.Policy{Allow: allow} // for addresses that come over the API
 	edge, err := server.New(server.Config{
 		Turns: theirTurns, Sessions: theirSessions, Responses: door, Catalog: catalog, Registry: registry, Log: log, Ready: store.Ping,
 		Auth: who.authenticator, Open: func() bool { return !who.keys.On() }, Keys: who.keys,
 		Loopback: loopbackAddress(cfg.Listen), Hosts: cfg.Hosts, Proxies: proxies,
-		Audit: store, Erasures: turns, Webhooks: webhook.New(store, cfg.Webhooks.Policy()),
+		Audit: store, Erasures: turns, Webhooks: webhook.New(store, theirs),
 	})
 	if err != nil {
 		return nil, err
 	}
-	deliverer := webhook.NewDeliverer(webhook.Config{Queue: store, Log: log, Policy: cfg.Webhooks.Policy(), Retry: cfg.Webhooks.Retry})
+	deliverer := webhook.NewDeliverer(webhook.Config{Queue: store, Log: log, Policy: theirs, Retry: cfg.Webhooks.Retry})
 	return &parts{store: store, audit: auditLog{cfg, store, log}, deliverer: deliverer, bus: others, documents: documents, mcp: servers, modes: modes, identity: who, sessions: manager, turns: turns, server: edge}, nil
 }
 

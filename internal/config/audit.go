@@ -4,11 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
-	"github.com/aptixhq/aptix/internal/outbound"
 )
 
 // Audit configures the audit log.
@@ -20,20 +18,8 @@ type Audit struct {
 
 // Webhooks configure how messages to webhooks are delivered.
 type Webhooks struct {
-	// Allow are networks and hosts to which webhooks may lead although they are not public,
-	// or are not spoken to over https.
-	Allow []string `koanf:"allow"`
 	// Retry is for how long a message is tried.
 	Retry time.Duration `koanf:"retry"`
-}
-
-// Policy says where webhooks may lead. The list was checked when it was loaded.
-func (w Webhooks) Policy() outbound.Policy {
-	allow, err := outbound.ParseAllowlist(w.Allow)
-	if err != nil {
-		return outbound.Policy{}
-	}
-	return outbound.Policy{Allow: allow}
 }
 
 // leastAuditRetention is what the store keeps in any case.
@@ -51,9 +37,6 @@ func (c Config) auditProblems() Problems {
 	if c.Webhooks.Retry <= 0 {
 		p = append(p, "webhooks.retry: must be more than zero")
 	}
-	if _, err := outbound.ParseAllowlist(c.Webhooks.Allow); err != nil {
-		p = append(p, "webhooks.allow: "+err.Error())
-	}
 	return p
 }
 
@@ -63,7 +46,6 @@ func auditSettings() []setting {
 		{key: "retention.audit", show: func(c Config) string { return keptFor(c.Retention.Audit) }},
 		{key: "audit.organisation", show: func(c Config) string { return string(c.Audit.Organisation) }},
 		{key: "webhooks.retry", show: func(c Config) string { return c.Webhooks.Retry.String() }},
-		{key: "webhooks.allow", show: func(c Config) string { return strings.Join(c.Webhooks.Allow, ", ") }},
 	}
 }
 

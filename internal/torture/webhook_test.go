@@ -34,7 +34,7 @@ func TestWebhook_DeliveredAfterAKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := newNode(t, "http://127.0.0.1:9", filepath.Join(t.TempDir(), "ledger"), "APTIX_PROVIDER=demo", "APTIX_CONTINUITY=auto")
-	if err := os.WriteFile(filepath.Join(n.dir, "aptix.yaml"), []byte("webhooks: {allow: [127.0.0.1/32]}\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(n.dir, "aptix.yaml"), []byte("outbound: {allow: [127.0.0.1/32]}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if !n.start(string(failpoint.AfterSettle) + ":1") {
