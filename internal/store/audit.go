@@ -165,3 +165,8 @@ func DecidedEntries(a Append, by agent.Origin) []agent.AuditEntry {
 	}
 	return entries
 }
+
+// KeyEntry is what the audit log says of an API key.
+func KeyEntry(action agent.AuditAction, org agent.OrgID, id agent.KeyID, by agent.Origin) agent.AuditEntry {
+	return agent.AuditEntry{Org: org, Action: action, Subject: string(id), By: by.Or("")}
+}

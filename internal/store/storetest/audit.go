@@ -15,6 +15,7 @@ func auditTests() []test {
 		{"WhatIsRefusedIsNotRecorded", auditOfRefusals},
 		{"DecisionsAreRecorded", auditOfDecisions},
 		{"EntriesStayWhenTheirSessionGoes", auditStays},
+		{"KeysAreRecordedOnce", auditOfKeys},
 		{"RetentionNamesItself", auditOfRetention},
 		{"ListIsFilteredAndPaged", auditList},
 		{"OnlyRetentionTakesEntriesAway", auditTrim},
@@ -143,6 +144,20 @@ func auditStays(t *testing.T, d *data) {
 	got := audit(t, d, store.AuditFilter{})
 	same(t, "the log", actions(got), []agent.AuditAction{agent.AuditSessionCreated, agent.AuditSessionErased, agent.AuditOrganisationErased})
 	same(t, "the last entry's details", got[2].Details, map[string]string{"sessions": "1"})
+}
+
+func auditOfKeys(t *testing.T, d *data) {
+	k := agent.APIKey{Org: org, ID: "0123456789abcdef", User: "bob", Role: agent.RoleUser, CreatedAt: at(1)}
+	for range 2 { // the second one finds the first
+		_ = d.CreateKey(as(t.Context()), k, [32]byte{1})
+		if _, err := d.RevokeKey(as(t.Context()), org, k.ID, at(2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	same(t, "the log", audit(t, d, store.AuditFilter{}), []agent.AuditEntry{
+		{Org: org, Action: agent.AuditKeyCreated, Subject: string(k.ID), By: admin},
+		{Org: org, Action: agent.AuditKeyRevoked, Subject: string(k.ID), By: admin},
+	})
 }
 
 func auditOfRetention(t *testing.T, d *data) {
