@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/aptixhq/aptix/client"
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/config"
 	"github.com/aptixhq/aptix/internal/store/postgres"
@@ -33,17 +35,22 @@ func (d *dataFile) config(cmd *cobra.Command) (config.Config, error) {
 func newErase() *cobra.Command {
 	var r remote
 	var d dataFile
-	var session, org string
-	var yes bool
+	var session, user, org string
+	var yes, server bool
 	cmd := &cobra.Command{
 		Use:   "erase",
-		Short: "Erase a session, or all of an organisation",
+		Short: "Erase a session, a user, or all of an organisation",
 		Long: `Erases a session with its turns, its history and the files that no other session uses;
 what runs of it is broken off. The server does it.
 
+With --user it erases every session that the user created; in the sessions of others his
+name goes, and what he wrote there stays. The server does it, in pieces, and finishes it
+after a crash, too; the command waits for it.
+
 With --org it erases every session of an organisation and its indexes, in the data file
 itself: stop the server first. In a PostgreSQL database it does so while servers run;
-what they run of it is broken off.
+what they run of it is broken off. With --server the running server does it, as for a
+user; the organisation is then that of the credential, and --org names it once more.
 
 What is erased is overwritten in the data file, which gets smaller; PostgreSQL gives
 the space free when it vacuums. It cannot be undone. Copies that were made, with
@@ -53,20 +60,32 @@ the space free when it vacuums. It cannot be undone. Copies that were made, with
 	r.flags(cmd)
 	d.flags(cmd)
 	cmd.Flags().StringVar(&session, "session", "", "id of the session")
+	cmd.Flags().StringVar(&user, "user", "", "id of the user")
+	cmd.Flags().BoolVar(&server, "server", false, "let the running server erase the organisation")
 	cmd.Flags().StringVar(&org, "org", "", "id of the organisation")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
 	cmd.RunE = stoppable(func(cmd *cobra.Command, _ []string) error {
 		switch {
-		case (session == "") == (org == ""):
-			return usageError{errors.New("name what to erase, with either --session or --org"), cmd.CommandPath()}
+		case !exactlyOne(session, user, org):
+			return usageError{errors.New("name what to erase, with one of --session, --user and --org"), cmd.CommandPath()}
+		case server && org == "":
+			return usageError{errors.New("--server goes with --org; the server does the others in any case"), cmd.CommandPath()}
 		case !yes:
 			return usageError{errors.New("it cannot be undone; add --yes to do it"), cmd.CommandPath()}
-		case org != "":
+		case org != "" && !server:
 			return d.eraseOrg(cmd, org)
 		}
 		c, err := r.client(cmd)
 		if err != nil {
 			return err
+		}
+		switch {
+		case user != "":
+			e, err := c.EraseUser(cmd.Context(), user)
+			return finished(cmd, c, e, err)
+		case org != "":
+			e, err := c.EraseOrganisation(cmd.Context(), org)
+			return finished(cmd, c, e, err)
 		}
 		if err := c.DeleteSession(cmd.Context(), session); err != nil {
 			return err
@@ -75,6 +94,38 @@ the space free when it vacuums. It cannot be undone. Copies that were made, with
 		return nil
 	})
 	return cmd
+}
+
+func exactlyOne(names ...string) bool {
+	n := 0
+	for _, name := range names {
+		if name != "" {
+			n++
+		}
+	}
+	return n == 1
+}
+
+// erasurePoll is how often is asked how far an erasure is.
+const erasurePoll = 200 * time.Millisecond
+
+// finished waits until the server has done an erasure. Whoever stops waiting does not stop
+// it.
+func finished(cmd *cobra.Command, c *client.Client, e *client.Erasure, err error) error {
+	for err == nil && e.State != "finished" {
+		select {
+		case <-cmd.Context().Done():
+			say(cmd.ErrOrStderr(), "The server goes on with erasure %s.", e.ErasureID)
+			return context.Cause(cmd.Context())
+		case <-time.After(erasurePoll):
+		}
+		e, err = c.Erasure(cmd.Context(), e.ErasureID)
+	}
+	if err != nil {
+		return err
+	}
+	say(cmd.OutOrStdout(), "%d sessions are erased.", e.Sessions)
+	return nil
 }
 
 func (d *dataFile) eraseOrg(cmd *cobra.Command, org string) (err error) {

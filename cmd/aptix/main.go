@@ -89,7 +89,7 @@ Start with 'aptix serve', and in a second terminal 'aptix ask "hello"' or
 	root.SetVersionTemplate("{{.Version}}\n")
 	group(root)
 	root.AddCommand(newServe(), newChat(), newAsk(), newACP(), newPreview(), newModes(), newTools(), newMCP(), newSessions(), newUsage(), newIndex(), newKeys(),
-		newBackup(), newErase(), newDoctor(), newVersion())
+		newWebhooks(), newAudit(), newBackup(), newErase(), newDoctor(), newVersion())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{err, cmd.CommandPath()} })
 	return root
 }

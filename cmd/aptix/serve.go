@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/aptixhq/aptix/internal/access"
+	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/budget"
 	"github.com/aptixhq/aptix/internal/bus"
 	"github.com/aptixhq/aptix/internal/config"
@@ -27,12 +28,14 @@ import (
 	"github.com/aptixhq/aptix/internal/llm/demo"
 	"github.com/aptixhq/aptix/internal/mcp"
 	"github.com/aptixhq/aptix/internal/mode"
+	"github.com/aptixhq/aptix/internal/outbound"
 	"github.com/aptixhq/aptix/internal/pipeline"
 	"github.com/aptixhq/aptix/internal/rag"
 	"github.com/aptixhq/aptix/internal/reasoner"
 	"github.com/aptixhq/aptix/internal/responsesapi"
 	"github.com/aptixhq/aptix/internal/server"
 	"github.com/aptixhq/aptix/internal/session"
+	"github.com/aptixhq/aptix/internal/webhook"
 )
 
 // drainTime is how long running turns may take to finish when the server stops. The
@@ -140,6 +143,14 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 	if err := p.turns.Recover(ctx); err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	if err := p.audit.loaded(ctx, agent.AuditConfigLoaded, p.modes.live.Current()); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	delivering, stopDelivering := context.WithCancel(ctx)
+	var deliverer sync.WaitGroup
+	deliverer.Go(func() { p.deliverer.Run(delivering) })
+	defer deliverer.Wait()
+	defer stopDelivering()
 	// What the start needed, buffers of the migrations above all, is not needed again.
 	debug.FreeOSMemory()
 	web := p.server.HTTPServer(cfg.Listen)
@@ -158,7 +169,7 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 	for {
 		select {
 		case <-hangups:
-			p.modes.reload()
+			p.reload(ctx)
 			if cert != nil {
 				cert.reload()
 			}
@@ -183,6 +194,8 @@ type parts struct {
 	identity  identity
 	sessions  *session.Manager
 	turns     *pipeline.Pipeline
+	audit     auditLog
+	deliverer *webhook.Deliverer
 	server    *server.Server
 }
 
@@ -268,7 +281,8 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 		ApprovalRules: cfg.Approvals, Consent: cfg.ModeChange.Consent == config.ConsentRequired,
 		Limits: pipeline.Limits{TurnTime: cfg.Limits.Turn, WaitTime: cfg.Limits.Waiting, ApprovalTime: cfg.Limits.Approval,
 			Lease: cfg.Cluster.Lease, Poll: cfg.Cluster.Poll},
-		Retention: cfg.Retention.Sessions, Retriever: finds, Budgets: budgets, Quotas: cfg.QuotaPlans(),
+		Retention: cfg.Retention.Sessions, AuditRetention: cfg.Retention.Audit, Indexes: documents, Retriever: finds,
+		Budgets: budgets, Quotas: cfg.QuotaPlans(),
 	})
 	if err != nil {
 		return nil, err
@@ -287,16 +301,23 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 	if err != nil {
 		return nil, err
 	}
+	allow, err := cfg.Outbound.Allowlist()
+	if err != nil {
+		return nil, err
+	}
+	theirs := outbound.Policy{Allow: allow} // for addresses that come over the API
 	edge, err := server.New(server.Config{
 		Turns: theirTurns, Sessions: theirSessions, Responses: door, Catalog: catalog, Registry: registry, Log: log, Ready: store.Ping,
 		Auth: who.authenticator, Open: func() bool { return !who.keys.On() }, Keys: who.keys,
 		Loopback: onlyHere(cfg), Hosts: cfg.Hosts, Proxies: proxies,
 		Budgets: budgets, Quotas: cfg.QuotaPlans(),
+		Audit: store, Erasures: turns, Webhooks: webhook.New(store, theirs),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &parts{store: store, bus: others, documents: documents, mcp: servers, modes: modes, identity: who, sessions: manager, turns: turns, server: edge}, nil
+	deliverer := webhook.NewDeliverer(webhook.Config{Queue: store, Log: log, Policy: theirs, Retry: cfg.Webhooks.Retry})
+	return &parts{store: store, audit: auditLog{cfg, store, log}, deliverer: deliverer, bus: others, documents: documents, mcp: servers, modes: modes, identity: who, sessions: manager, turns: turns, server: edge}, nil
 }
 
 // model returns the way to the model, with its patience.

@@ -5,14 +5,17 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/auth"
 	"github.com/aptixhq/aptix/internal/budget"
 	"github.com/aptixhq/aptix/internal/config"
 	"github.com/aptixhq/aptix/internal/pipeline"
 	"github.com/aptixhq/aptix/internal/reasoner"
+	"github.com/aptixhq/aptix/internal/server"
 	"github.com/aptixhq/aptix/internal/session"
 	"github.com/aptixhq/aptix/internal/store/postgres"
 	"github.com/aptixhq/aptix/internal/store/sqlite"
+	"github.com/aptixhq/aptix/internal/webhook"
 )
 
 // journal is the store of a server, with all that its parts use of it.
@@ -22,6 +25,10 @@ type journal interface {
 	reasoner.Sessions
 	auth.Store
 	budget.Ledger
+	server.AuditLog
+	webhook.Registry
+	webhook.Queue
+	WriteAudit(context.Context, agent.AuditEntry) error
 	Ping(context.Context) error
 	Close() error
 }

@@ -84,6 +84,8 @@ type Config struct {
 	// Organisations have limits and budgets of their own, by name.
 	Organisations map[string]Organisation `koanf:"organisations"`
 	Retention     Retention               `koanf:"retention"`
+	Audit         Audit                   `koanf:"audit"`
+	Webhooks      Webhooks                `koanf:"webhooks"`
 	Retrieval     Retrieval               `koanf:"retrieval"`
 	Embeddings    Embeddings              `koanf:"embeddings"`
 	MCP           MCP                     `koanf:"mcp"`
@@ -160,6 +162,8 @@ type Retention struct {
 	// Sessions is how long a session is kept after the last thing that happened in it;
 	// 0 is for ever.
 	Sessions time.Duration `koanf:"sessions"`
+	// Audit is how long the audit log keeps its entries; 0 is for ever.
+	Audit time.Duration `koanf:"audit"`
 }
 
 // AgentContext is a choice of conversation contexts (AGN-034 §2.1, AgentContextId).
@@ -211,8 +215,10 @@ func defaults() map[string]any {
 			"turn": "10m", "waiting": "24h", "approval": "1h", "tool": "60s", "modelCalls": 32, "outputBytes": 32 << 20,
 			"modelAttempts": 3, "modelWait": "30s", "modelConcurrency": 10000, "toolCalls": 128, "streams": 1000,
 		},
-		"retention": map[string]any{"sessions": "0s"},
 		"auth":      authDefaults(),
+		"retention": map[string]any{"sessions": "0s", "audit": "0s"},
+		"audit":     map[string]any{"organisation": "local"},
+		"webhooks":  map[string]any{"retry": "72h"},
 		"cluster":   map[string]any{"lease": "15s", "poll": "500ms"},
 		"retrieval": retrieval, "embeddings": embeddings,
 	}

@@ -73,6 +73,7 @@ func TestLoad_NothingConfigured(t *testing.T) {
 		"limits.modelConcurrency": "10000 · default", "limits.toolCalls": "128 · default", "limits.streams": "1000 · default",
 		"retrieval.search": "hybrid · default", "retrieval.chunks": "6 · default", "retrieval.bytes": "20480 · default",
 		"retrieval.deadline": "2s · default", "embeddings.model": "offline, by hashing · default",
+		"retention.audit": "for ever · default", "audit.organisation": "local · default", "webhooks.retry": "72h0m0s · default",
 		"retention.sessions": "for ever · default", "agentContexts": "default/default · default",
 	}
 	if diff := cmp.Diff(want, shown(must(t, c, err))); diff != "" {
@@ -191,6 +192,9 @@ func TestLoad_AllProblemsAtOnce(t *testing.T) {
 				"approvals: consent to a change of the mode is the setting modeChange.consent", "limits.turn: must be more than zero", "limits.modelCalls: must be more than zero",
 				"retention.sessions: must not be negative; 0 keeps them for ever"},
 		},
+		"the audit log and webhooks": {file: "retention: {audit: 24h}\naudit: {organisation: ''}\nwebhooks: {retry: 0s}",
+			want: []string{"audit.organisation: want the id of an organisation", "retention.audit: must be 48h0m0s or more; 0 keeps the audit log for ever",
+				"webhooks.retry: must be more than zero"}},
 		"consent": {env: map[string]string{"APTIX_MODE_CONSENT": "never"}, want: []string{`modeChange.consent: "never" is unknown; want prompt or required`}},
 		"another database": {flags: map[string]string{"database": "mysql://u:p@h/d"},
 			want: []string{`database: "mysql" is no kind of database; want the path of a SQLite file, or postgres://`}},

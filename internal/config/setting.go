@@ -61,7 +61,7 @@ type setting struct {
 // settings is the table of everything that can be set, in the order in which doctor
 // shows it. A flag that sets a value has the key's name.
 func settings() []setting {
-	return slices.Concat(plainSettings(), authSettings(), capabilitySettings(), limitSettings(), spendingSettings(), retrievalSettings(), outboundSettings())
+	return slices.Concat(plainSettings(), authSettings(), capabilitySettings(), limitSettings(), spendingSettings(), auditSettings(), retrievalSettings(), outboundSettings())
 }
 
 // plainSettings are all that stand alone.
@@ -126,12 +126,7 @@ func limitSettings() []setting {
 		{key: "limits.modelConcurrency", show: func(c Config) string { return fmt.Sprint(c.Limits.ModelConcurrency) }},
 		{key: "limits.toolCalls", show: func(c Config) string { return fmt.Sprint(c.Limits.ToolCalls) }},
 		{key: "limits.outputBytes", show: func(c Config) string { return fmt.Sprint(c.Limits.OutputBytes) }},
-		{key: "retention.sessions", show: func(c Config) string {
-			if c.Retention.Sessions == 0 {
-				return "for ever"
-			}
-			return c.Retention.Sessions.String()
-		}},
+		{key: "retention.sessions", show: func(c Config) string { return keptFor(c.Retention.Sessions) }},
 		{key: "mcp.servers", show: Config.mcpNames},
 		{key: "toolGroups", show: Config.groupNames},
 		{key: "agentContexts", show: func(c Config) string { return strings.Join(contextNames(c.AgentContexts), ", ") }},

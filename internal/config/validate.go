@@ -68,6 +68,7 @@ func (c Config) problems() Problems {
 	if c.Retention.Sessions < 0 {
 		add("retention.sessions: must not be negative; 0 keeps them for ever")
 	}
+	p = append(p, c.auditProblems()...)
 	p = append(p, c.mcpProblems()...)
 	p = append(p, c.Outbound.problems()...)
 	return append(p, c.contextProblems()...)

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/store"
@@ -49,4 +50,29 @@ func (p *Pipeline) retain(ctx context.Context) error {
 		p.Log.Info("idle sessions erased", "sessions", erased, "retention", p.Retention)
 	}
 	return err
+}
+
+// The bounds of a look at the audit log: organisations, and entries of each.
+const (
+	trimOrgs  = 20
+	trimBatch = 500
+)
+
+// trimAudit takes entries out of the audit log whose retention is over, by whole days: each
+// day has one entry that says so. Each sweep goes on where the one before has stopped.
+func (p *Pipeline) trimAudit(ctx context.Context) error {
+	if p.AuditRetention <= 0 {
+		return nil
+	}
+	before := p.Now().Add(-p.AuditRetention).UTC().Truncate(24 * time.Hour)
+	for range trimOrgs {
+		_, org, err := p.Store.TrimAudit(ctx, before, p.trimmed, trimBatch)
+		if err != nil {
+			return err
+		}
+		if p.trimmed = org; org == "" {
+			return nil
+		}
+	}
+	return nil
 }

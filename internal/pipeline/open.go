@@ -152,7 +152,7 @@ func (p *Pipeline) begin(ctx context.Context, by agent.Caller, x Execution, o op
 	if err := p.ready(ctx, x, &o); err != nil {
 		return err
 	}
-	return p.bear(by, x, o)
+	return p.bear(ctx, by, x, o)
 }
 
 // errManyTurns asks for the shortest wait there is: when one of the turns ends nobody knows.
@@ -166,7 +166,7 @@ func errManyTurns(most int) error {
 // model is asked already: nothing of the turn is shown or acted on before its commit,
 // so whoever loses it has lost nothing (decision 63). The caller holds the session's
 // lock.
-func (p *Pipeline) bear(by agent.Caller, x Execution, o opened) error {
+func (p *Pipeline) bear(ctx context.Context, by agent.Caller, x Execution, o opened) error {
 	key := o.turn.Key
 	request, blobs := x.Stored()
 	steps, err := o.steps(x, false)
@@ -176,7 +176,7 @@ func (p *Pipeline) bear(by agent.Caller, x Execution, o opened) error {
 	now := p.Now()
 	deadline := now.Add(p.Limits.TurnTime)
 	j := begin(p, store.NewTurn{
-		Session: &o.session, SessionVersion: o.readVersion, SolutionContext: x.SolutionContextText, Blobs: blobs,
+		Session: &o.session, SessionVersion: o.readVersion, SolutionContext: x.SolutionContextText, Blobs: blobs, By: agent.OriginOf(ctx),
 		Turn: agent.Turn{
 			Key: key, User: by.User, Request: request, BodySHA256: x.SHA256(), Mode: o.turn.Request.Mode,
 			Tools: o.turn.Tools.JSON, Stream: x.Stream, Deadline: deadline, CreatedAt: now.UTC(),

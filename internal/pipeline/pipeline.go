@@ -39,6 +39,8 @@ type Store interface {
 	Room() error
 	DeleteSession(ctx context.Context, org agent.OrgID, id agent.SessionID) error
 	EraseIdle(ctx context.Context, since time.Time, after store.SessionKey, most int) (erased int, last store.SessionKey, err error)
+	TrimAudit(ctx context.Context, before time.Time, after agent.OrgID, most int) (trimmed int, org agent.OrgID, err error)
+	Erasures
 }
 
 // Sessions prepares the sessions that a first turn creates and normalises modes.
@@ -66,7 +68,8 @@ type Retriever interface {
 }
 
 // Config holds the parts of a Pipeline. Retriever, Bus, Limits, Chain, ApprovalRules,
-// Consent, Budgets, Quotas, Retention and Now may be left out. When the Store is a store.Leasing, other nodes
+// Consent, Budgets, Quotas, Retention, AuditRetention, Indexes and Now may be left out.
+// When the Store is a store.Leasing, other nodes
 // may use it at the same time.
 type Config struct {
 	Store    Store
@@ -96,7 +99,11 @@ type Config struct {
 	// Retention is how long a session is kept after the last thing that happened in it;
 	// 0 is for ever.
 	Retention time.Duration
-	Now       func() time.Time
+	// AuditRetention is how long the audit log keeps its entries; 0 is for ever.
+	AuditRetention time.Duration
+	// Indexes go with an organisation that is erased; nil where there are none.
+	Indexes Indexes
+	Now     func() time.Time
 }
 
 // Limits bound how long a turn may take. Zero fields mean the default.
@@ -176,6 +183,8 @@ type Pipeline struct {
 	stopLeasing context.CancelFunc
 	// retained is how far the sweeps have looked for idle sessions; they alone use it.
 	retained store.SessionKey
+	// trimmed is the organisation up to which they have trimmed the audit log.
+	trimmed agent.OrgID
 
 	// mu guards running, draining and sweeping.
 	mu       sync.Mutex
@@ -206,7 +215,7 @@ var (
 func New(c Config) (*Pipeline, error) {
 	if c.Store == nil || c.Sessions == nil || c.Catalog == nil || c.Registry == nil || c.Contexts == nil ||
 		c.Reasoner == nil || c.Hub == nil || c.Log == nil {
-		return nil, errors.New("pipeline: every part but Retriever, Bus, Limits, Chain, ApprovalRules, Consent, Budgets, Quotas, Retention and Now is required")
+		return nil, errors.New("pipeline: every part but Retriever, Bus, Limits, Chain, ApprovalRules, Consent, Budgets, Quotas, Retention, AuditRetention, Indexes and Now is required")
 	}
 	_, shared := c.Store.(store.Leasing)
 	c.Limits = c.Limits.withDefaults(!shared)

@@ -44,7 +44,7 @@ func (p *Pipeline) enqueue(ctx context.Context, by agent.Caller, x Execution, o 
 	request, blobs := x.Stored()
 	now := p.Now()
 	return p.Store.OpenTurn(ctx, store.NewTurn{
-		Session: &o.session, SessionVersion: o.readVersion, SolutionContext: x.SolutionContextText, Blobs: blobs,
+		Session: &o.session, SessionVersion: o.readVersion, SolutionContext: x.SolutionContextText, Blobs: blobs, By: agent.OriginOf(ctx),
 		Turn: agent.Turn{
 			Key: o.turn.Key, User: by.User, Queued: true, Request: request, BodySHA256: x.SHA256(), Mode: o.turn.Request.Mode,
 			Tools: o.turn.Tools.JSON, Stream: x.Stream, Deadline: now.Add(p.Limits.QueueTime), CreatedAt: now.UTC(),

@@ -49,6 +49,7 @@ func (p *Pipeline) Recover(ctx context.Context) error {
 		p.Log.Error("sweep", "error", err)
 	}
 	p.work.Go(func() { p.sweepOften(sweeping) })
+	p.work.Go(func() { p.eraseOften(sweeping) })
 	return nil
 }
 
@@ -92,7 +93,7 @@ func (p *Pipeline) sweep(ctx context.Context) error {
 			p.Log.Error("expire turn", "turn", key.String(), "error", err)
 		}
 	})
-	return p.retain(ctx)
+	return errors.Join(p.retain(ctx), p.trimAudit(ctx))
 }
 
 // takeUp takes up all unfinished turns that do not run here. It is for a process that is

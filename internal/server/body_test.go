@@ -21,7 +21,7 @@ func bodyRoutes() []route {
 }
 
 func target(rt route) string {
-	return strings.NewReplacer("{sessionId}", "s1", "{turnId}", "t1", "{approvalId}", "apr_1", "{keyId}", keyID, "{key}", "general", "{$}", "").Replace(rt.pattern)
+	return strings.NewReplacer("{sessionId}", "s1", "{turnId}", "t1", "{approvalId}", "apr_1", "{keyId}", keyID, "{key}", "general", "{webhookId}", "wh_1", "{erasureId}", "ers_1", "{userId}", "ann", "{$}", "").Replace(rt.pattern)
 }
 
 func TestBody_MediaType(t *testing.T) {

@@ -414,7 +414,7 @@ func newRig(t *testing.T, with ...func(*Config)) *rig {
 	sessions := &fakeSessions{}
 	r := &rig{turns: &fakeTurns{sessions: sessions}, sessions: sessions, log: &bytes.Buffer{}}
 	c := Config{
-		Turns: r.turns, Sessions: r.sessions, Responses: fakeResponses{}, Keys: fakeKeys{}, Catalog: mode.Builtin(), Registry: registry(t),
+		Turns: r.turns, Sessions: r.sessions, Responses: fakeResponses{}, Audit: fakeDoors{}, Erasures: fakeDoors{}, Webhooks: fakeWebhooks{}, Keys: fakeKeys{}, Catalog: mode.Builtin(), Registry: registry(t),
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, f := range with {

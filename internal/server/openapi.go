@@ -182,6 +182,8 @@ func pathParameter(name string) *huma.Param {
 		s = &huma.Schema{Type: huma.TypeString, Pattern: `^apr_[0-9]+$`}
 	case "keyId":
 		s = &huma.Schema{Type: huma.TypeString, Pattern: `^[0-9a-v]{16}$`}
+	case "userId":
+		s = &huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(maxUserID)}
 	case "responseId":
 		s = &huma.Schema{Type: huma.TypeString, Pattern: `^resp_[A-Za-z0-9_-]+$`}
 	case "model":
@@ -218,6 +220,16 @@ func parameter(name string) *huma.Param {
 	case "Last-Event-ID":
 		return &huma.Param{Name: name, In: "header", Schema: sequence,
 			Description: "As after, and stronger than it: an EventSource sends it when it reconnects."}
+	case "session", "user":
+		return &huma.Param{Name: name, In: "query", Description: "Only entries of this " + name + ".", Schema: &huma.Schema{Type: huma.TypeString}}
+	case "action":
+		return &huma.Param{Name: name, In: "query", Description: "Only entries of this action.",
+			Schema: &huma.Schema{Type: huma.TypeString, Enum: sortedOf(agent.AuditActions())}}
+	case "since", "until":
+		return &huma.Param{Name: name, In: "query", Description: map[string]string{"since": "The earliest time.", "until": "The first time that is too late."}[name],
+			Schema: &huma.Schema{Type: huma.TypeString, Format: "date-time"}}
+	case "confirm":
+		return &huma.Param{Name: name, In: "query", Required: true, Description: "The organisation's id, so that nothing is erased by mistake.", Schema: &huma.Schema{Type: huma.TypeString}}
 	default:
 		return &huma.Param{Name: name, In: "query", Description: "The nextCursor of the page before.", Schema: &huma.Schema{Type: huma.TypeString}}
 	}
@@ -252,7 +264,12 @@ var remarks = map[string]string{
 		"where the first key names any. That key turns authentication on for everybody, at once, and must be an admin's.",
 	"listKeys":  "Also those that are revoked: a key is never forgotten. Their texts are not kept.",
 	"revokeKey": "Within a second no request is taken with it, and streams that it opened end. The last admin key of an organisation is revoked with force=true only.",
-	"setMode":   "Same write path and same history as a change by the model. The mode that the session is in already changes nothing.",
+	"eraseUser": "Erases every session that the user created; in the sessions of others his name becomes erased, and what he wrote there stays. " +
+		"It is done in pieces and finished after a crash, too; read the erasure to see how far it is. The audit log keeps the id.",
+	"eraseOrganisation": "Erases its sessions, webhooks and indexes, as eraseUser does. Its audit log and its credentials stay.",
+	"createWebhook": "Messages are those of Standard Webhooks: POST with webhook-id, webhook-timestamp and webhook-signature, tried for three days. " +
+		"They hold ids and no contents, may come twice, and in any order. The secret is shown in this answer only.",
+	"setMode": "Same write path and same history as a change by the model. The mode that the session is in already changes nothing.",
 }
 
 // operationsOf returns the operations of a document in the order of the table.

@@ -129,6 +129,7 @@ func (w *whole) start(t *testing.T, with ...func(*parts)) {
 		if w.door {
 			c.Responses = door
 		}
+		c.Audit, c.Erasures, c.Webhooks = w.store, w.pipeline, realWebhooks(w.store)
 	})
 }
 

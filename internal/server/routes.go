@@ -16,6 +16,7 @@ func routes() []route {
 		turn    = session + "/turns/{turnId}"
 
 		response = "/v1/responses/{responseId}"
+		webhook  = "/v1/webhooks/{webhookId}"
 	)
 	return []route{
 		{"POST", "/v1/agent/execute", user, "execute", "Run a user turn, or go on with one after its tool calls", (*Server).execute,
@@ -88,6 +89,30 @@ func routes() []route {
 			nothing, gives(is(200, anyJSON{})), missing},
 		{"GET", "/v1/models/{model}", user, "getModel", "Read a model", (*Server).getModel,
 			nothing, gives(is(200, anyJSON{})), missing},
+
+		{"GET", "/v1/audit", admin, "listAudit", "List who did what, newest first", (*Server).listAudit,
+			audits, gives(is(200, List[AuditEntry]{})), with(missing, badQuery...)},
+		{"DELETE", "/v1/users/{userId}", admin, "eraseUser", "Erase a user's sessions, and his name elsewhere", (*Server).eraseUser,
+			nothing, gives(is(202, Erasure{})), with(missing, agent.KindStorageFull)},
+		{"DELETE", "/v1/organisation", admin, "eraseOrganisation", "Erase everything that the organisation has", (*Server).eraseOrganisation,
+			input{query: []string{"confirm"}}, gives(is(202, Erasure{})), with(missing, agent.KindInvalidRequest, agent.KindStorageFull)},
+		{"GET", "/v1/erasures/{erasureId}", admin, "getErasure", "Read how far an erasure has come", (*Server).getErasure,
+			nothing, gives(is(200, Erasure{})), missing},
+
+		{"POST", "/v1/webhooks", admin, "createWebhook", "Have an address told of what happens", (*Server).createWebhook,
+			takes(contract.CreateWebhook{}), gives(is(201, Webhook{})), with(bodyFaults, agent.KindNotFound, agent.KindLimitReached, agent.KindStorageFull)},
+		{"GET", "/v1/webhooks", admin, "listWebhooks", "List the webhooks", (*Server).listWebhooks,
+			nothing, gives(is(200, List[Webhook]{})), missing},
+		{"GET", webhook, admin, "getWebhook", "Read a webhook", (*Server).getWebhook,
+			nothing, gives(is(200, Webhook{})), missing},
+		{"DELETE", webhook, admin, "deleteWebhook", "Delete a webhook with its deliveries", (*Server).deleteWebhook,
+			nothing, gives(is(204)), with(missing, agent.KindStorageFull)},
+		{"POST", webhook + "/rotate", admin, "rotateWebhook", "Give a webhook another secret; for a day the old one is good, too", (*Server).rotateWebhook,
+			nothing, gives(is(200, Webhook{})), with(missing, agent.KindStorageFull)},
+		{"POST", webhook + "/test", admin, "testWebhook", "Send a message to a webhook", (*Server).testWebhook,
+			nothing, gives(is(202, Delivery{})), with(missing, agent.KindInvalidRequest, agent.KindStorageFull)},
+		{"GET", webhook + "/deliveries", admin, "listDeliveries", "List what was or is to be sent to a webhook, newest first", (*Server).listDeliveries,
+			pages, gives(is(200, List[Delivery]{})), with(missing, badQuery...)},
 
 		{"GET", "/livez", public, "live", "Whether the process runs", (*Server).live, nothing, gives(is(200, Health{})), nil},
 		{"GET", "/readyz", public, "ready", "Whether new turns are taken", (*Server).readiness, nothing, gives(is(200, Health{}), is(503, Health{})), nil},
@@ -170,6 +195,7 @@ type output struct {
 var (
 	nothing = input{}
 	pages   = input{query: []string{"limit", "cursor"}}
+	audits  = input{query: []string{"session", "user", "action", "since", "until", "limit", "cursor"}}
 	resumes = input{query: []string{"after"}, header: []string{"Last-Event-ID"}}
 
 	eventBody = output{status: http.StatusOK, media: "text/event-stream"}

@@ -25,14 +25,27 @@ func modeKeySchema() *huma.Schema {
 // closedSets are the string types whose values are all known.
 func closedSets() map[reflect.Type][]any {
 	return map[reflect.Type][]any{
-		reflect.TypeFor[agent.TurnState]():   {agent.TurnAccepted, agent.TurnRunning, agent.TurnWaiting, agent.TurnCompleted, agent.TurnFailed, agent.TurnCancelled},
-		reflect.TypeFor[agent.ToolOutcome](): {agent.OutcomeOK, agent.OutcomeError, agent.OutcomeUnknown, agent.OutcomeDenied, agent.OutcomeExpired, agent.OutcomeCancelled},
-		reflect.TypeFor[agent.Decision]():    {agent.DecisionApprove, agent.DecisionDeny, agent.DecisionStay, agent.DecisionSwitch, agent.DecisionSwitchAndBranch, agent.DecisionExpired},
-		reflect.TypeFor[agent.Actor]():       {agent.ActorModel, agent.ActorUser},
-		reflect.TypeFor[agent.Concurrency](): {agent.ConcurrencyReject, agent.ConcurrencyQueue, agent.ConcurrencyInterrupt},
-		reflect.TypeFor[mode.Status]():       {mode.StatusActive, mode.StatusExperimental, mode.StatusDeprecated},
-		reflect.TypeFor[agent.Kind]():        sorted(meanings),
+		reflect.TypeFor[agent.TurnState]():       {agent.TurnAccepted, agent.TurnRunning, agent.TurnWaiting, agent.TurnCompleted, agent.TurnFailed, agent.TurnCancelled},
+		reflect.TypeFor[agent.ToolOutcome]():     {agent.OutcomeOK, agent.OutcomeError, agent.OutcomeUnknown, agent.OutcomeDenied, agent.OutcomeExpired, agent.OutcomeCancelled},
+		reflect.TypeFor[agent.Decision]():        {agent.DecisionApprove, agent.DecisionDeny, agent.DecisionStay, agent.DecisionSwitch, agent.DecisionSwitchAndBranch, agent.DecisionExpired},
+		reflect.TypeFor[agent.Actor]():           {agent.ActorModel, agent.ActorUser},
+		reflect.TypeFor[agent.Concurrency]():     {agent.ConcurrencyReject, agent.ConcurrencyQueue, agent.ConcurrencyInterrupt},
+		reflect.TypeFor[agent.AuditAction]():     sortedOf(agent.AuditActions()),
+		reflect.TypeFor[agent.WebhookEvent]():    sortedOf(append(agent.WebhookEvents(), agent.WebhookTest)),
+		reflect.TypeFor[agent.DeliveryOutcome](): {agent.DeliveryPending, agent.DeliveryDelivered, agent.DeliveryFailed},
+		reflect.TypeFor[agent.Role]():            {agent.RoleUser, agent.RoleOperator, agent.RoleAdmin, agent.RoleServer},
+		reflect.TypeFor[ErasureState]():          {ErasureRunning, ErasureFinished},
+		reflect.TypeFor[mode.Status]():           {mode.StatusActive, mode.StatusExperimental, mode.StatusDeprecated},
+		reflect.TypeFor[agent.Kind]():            sorted(meanings),
 	}
+}
+
+func sortedOf[T ~string](values []T) []any {
+	var out []any
+	for _, v := range slices.Sorted(slices.Values(values)) {
+		out = append(out, v)
+	}
+	return out
 }
 
 func sorted(m map[agent.Kind]meaning) []any {
@@ -196,6 +209,9 @@ func (s *schemas) sessionBodies() {
 	s.property("BranchSession", "atTurnId").Description = "The last turn that the new session remembers; the last completed one when absent."
 	s.property("Verdict", "decision").Description = "One of the approval's options."
 	s.property("Verdict", "remember").Description = "Approve the tool for the rest of the session, where the approval offers it."
+	events := s.property("CreateWebhook", "events")
+	events.MinItems, events.Items.Enum = new(1), sortedOf(agent.WebhookEvents())
+	s.property("CreateWebhook", "url").Description = "Where the messages are posted: public, and https, unless the operator allows others."
 	s.property("Tool", "parameters").Type = huma.TypeObject
 }
 

@@ -156,10 +156,10 @@ func (s *Server) run(rt route, w http.ResponseWriter, r *http.Request) error {
 	x := exchangeOf(r)
 	x.class, x.caller, x.identified = rt.class, who, time.Now()
 	if rt.class != public {
-		r = r.WithContext(agent.WithCaller(r.Context(), who))
 		if err := s.quotas.request(who); err != nil {
 			return err
 		}
+		r = r.WithContext(agent.WithOrigin(agent.WithCaller(r.Context(), who), originOf(r, x)))
 	}
 	return rt.handle(s, w, r)
 }

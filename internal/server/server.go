@@ -28,6 +28,10 @@ type Config struct {
 
 	// Responses is the door for clients of OpenAI's Responses API; nil keeps it shut.
 	Responses Responses
+	// Audit, Erasures and Webhooks are doors that are shut when they are nil.
+	Audit    AuditLog
+	Erasures Erasures
+	Webhooks Webhooks
 	// Ready reports what keeps the server from serving, such as a store that does
 	// not answer; nil means that nothing can.
 	Ready func(context.Context) error
@@ -74,6 +78,9 @@ type Server struct {
 	catalog  Catalogs
 	registry *tool.Registry
 	second   Responses
+	audit    AuditLog
+	erasures Erasures
+	webhooks Webhooks
 	log      *slog.Logger
 	ready    func(context.Context) error
 	auth     Authenticator
@@ -112,7 +119,7 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{
 		turns: c.Turns, sessions: c.Sessions, catalog: c.Catalog, registry: c.Registry,
-		second: c.Responses, log: c.Log, ready: c.Ready, auth: c.Auth, open: c.Open,
+		second: c.Responses, audit: c.Audit, erasures: c.Erasures, webhooks: c.Webhooks, log: c.Log, ready: c.Ready, auth: c.Auth, open: c.Open,
 		keys: c.Keys, loopback: c.Loopback, hosts: c.Hosts, proxies: c.Proxies, limits: c.Limits,
 		budgets: c.Budgets, quotas: quotas{plans: c.Quotas, rates: quota.NewRates()},
 		heartbeat:    or(c.Heartbeat, 15*time.Second),

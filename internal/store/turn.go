@@ -34,6 +34,9 @@ type NewTurn struct {
 	LastResponseID *string
 	// ModeEntry, when set, becomes the session's, as in Append.
 	ModeEntry agent.ModeEntry
+	// By is on whose word the session is created, for the audit log: its commit may not be
+	// the request's.
+	By agent.Origin
 	// Lease is of whoever opens the turn and runs it, at epoch 1; see Leasing. A turn that
 	// is Queued, waits or is over by then has none, and begins at epoch 0.
 	Lease Lease

@@ -468,7 +468,7 @@ func TestChangeMode_LandedLateAndFollowed(t *testing.T) {
 		ch := agent.ModeChange{Org: "acme", Session: "s1", Mode: mode, Reason: "r", User: "ann", Actor: agent.ActorUser}
 		err := s.with(t.Context(), func(ctx context.Context, c *pgxpool.Conn) error {
 			return transact(ctx, c, func(q *db.Queries) (err error) {
-				_, recorded, stands, err = changeMode(ctx, q, ch, at)
+				_, recorded, stands, err = s.changeMode(ctx, q, ch, at)
 				return err
 			})
 		})

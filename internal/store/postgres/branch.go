@@ -18,10 +18,16 @@ func (s *Store) BranchSession(ctx context.Context, b store.Branch) error {
 	child, parent := b.Session, b.Session.Parent
 	row := s.newSession(child)
 	row.Turns = b.Ordinal
+	entry := s.auditRow(store.CreatedEntry(child, agent.OriginOf(ctx)))
 	return s.begin(ctx, unit{
 		doing: fmt.Sprintf("branch session %s/%s off %s", child.Org, child.ID, parent.Session),
 		run: func(ctx context.Context, c *pgxpool.Conn) error {
-			return transact(ctx, c, func(q *db.Queries) error { return branch(ctx, q, b, row) })
+			return transact(ctx, c, func(q *db.Queries) error {
+				if err := branch(ctx, q, b, row); err != nil {
+					return err
+				}
+				return q.InsertAudit(ctx, entry)
+			})
 		},
 		landed: func(ctx context.Context, q *db.Queries) (bool, error) { return isSession(ctx, q, row) },
 	})

@@ -17,6 +17,7 @@ import (
 // history, and the contents that no other session uses. The database gives their space
 // free when it vacuums; until then, and in its log, it still has the bytes.
 func (s *Store) DeleteSession(ctx context.Context, org agent.OrgID, id agent.SessionID) error {
+	erase := s.eraseRow(org, id, agent.OriginOf(ctx), "")
 	return s.write(ctx, unit{
 		doing: fmt.Sprintf("erase session %s/%s", org, id),
 		run: func(ctx context.Context, c *pgxpool.Conn) error {
@@ -27,7 +28,7 @@ func (s *Store) DeleteSession(ctx context.Context, org agent.OrgID, id agent.Ses
 			if err := q.EraseSessionSpent(ctx, db.EraseSessionSpentParams{Org: org, SessionID: id}); err != nil {
 				return err
 			}
-			n, err := q.EraseSession(ctx, db.EraseSessionParams{Org: org, SessionID: id})
+			n, err := q.EraseSession(ctx, erase)
 			if err == nil && n == 0 || isMissing(err) {
 				return noSession(id)
 			}
@@ -35,6 +36,13 @@ func (s *Store) DeleteSession(ctx context.Context, org agent.OrgID, id agent.Ses
 		},
 		landed: gone(org, id),
 	})
+}
+
+// eraseRow is the erasing of a session with its entry in the audit log.
+func (s *Store) eraseRow(org agent.OrgID, id agent.SessionID, by agent.Origin, why string) db.EraseSessionParams {
+	e := s.auditRow(store.ErasedEntry(org, id, by, why))
+	return db.EraseSessionParams{Org: org, SessionID: id, EntryID: e.EntryID, At: e.At, UserID: string(e.UserID), Role: string(e.Role),
+		Credential: e.Credential, RequestID: e.RequestID, Address: e.Address, Details: e.Details}
 }
 
 // gone tells that there is no such session, which is all that erasing is about.
@@ -48,9 +56,9 @@ func gone(org agent.OrgID, id agent.SessionID) func(context.Context, *db.Queries
 	}
 }
 
-// EraseOrg erases every session of an organisation, one after the other, and then its
-// books, and returns how many sessions there were. When it is broken off those that are left stay whole; call it
-// again.
+// EraseOrg erases every session of an organisation, one after the other, and returns
+// how many there were, and its webhooks and its books then. When it is broken off those
+// that are left stay whole; call it again.
 func (s *Store) EraseOrg(ctx context.Context, org agent.OrgID) (int, error) {
 	const batch = 100
 	erased := 0
@@ -64,7 +72,14 @@ func (s *Store) EraseOrg(ctx context.Context, org agent.OrgID) (int, error) {
 			return erased, err
 		}
 		if len(ids) == 0 {
-			return erased, s.eraseBooks(ctx, org)
+			entry := store.ErasedOrgEntry(org, erased, agent.OriginOf(ctx))
+			err := s.write(ctx, s.audited(fmt.Sprintf("erase organisation %s", org), entry, func(ctx context.Context, q *db.Queries) error {
+				return eraseRest(ctx, q, org, "")
+			}))
+			if err != nil {
+				return erased, err
+			}
+			return erased, s.LookForWebhooks(ctx)
 		}
 		for _, id := range ids {
 			// Another node may erase it at the same time.
@@ -76,16 +91,6 @@ func (s *Store) EraseOrg(ctx context.Context, org agent.OrgID) (int, error) {
 			erased++
 		}
 	}
-}
-
-// eraseBooks erases what an organisation has spent.
-func (s *Store) eraseBooks(ctx context.Context, org agent.OrgID) error {
-	return s.repeat(ctx, fmt.Sprintf("erase the books of %s", org), func(ctx context.Context, q *db.Queries) error {
-		if err := q.EraseHolds(ctx, org); err != nil {
-			return err
-		}
-		return q.EraseSpent(ctx, org)
-	})
 }
 
 // EraseIdle looks at so many sessions at most that follow the given one in the order
@@ -123,6 +128,7 @@ func (s *Store) EraseIdle(ctx context.Context, since time.Time, after store.Sess
 var errStirred = errors.New("the session is not idle")
 
 func (s *Store) eraseIdle(ctx context.Context, org agent.OrgID, id agent.SessionID, since int64) (bool, error) {
+	erase := s.eraseRow(org, id, agent.OriginOf(ctx), store.ErasedByRetention)
 	err := s.write(ctx, unit{
 		doing: fmt.Sprintf("erase idle session %s/%s", org, id),
 		run: func(ctx context.Context, c *pgxpool.Conn) error {
@@ -141,7 +147,7 @@ func (s *Store) eraseIdle(ctx context.Context, org agent.OrgID, id agent.Session
 				if err := q.EraseSessionSpent(ctx, db.EraseSessionSpentParams{Org: org, SessionID: id}); err != nil {
 					return err
 				}
-				n, err := q.EraseSession(ctx, db.EraseSessionParams{Org: org, SessionID: id})
+				n, err := q.EraseSession(ctx, erase)
 				if err == nil && n == 0 {
 					return noSession(id)
 				}

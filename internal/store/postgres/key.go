@@ -20,14 +20,20 @@ func (s *Store) CreateKey(ctx context.Context, k agent.APIKey, secret [32]byte) 
 		Org: k.Org, KeyID: k.ID, UserID: k.User, Name: k.Name, Role: k.Role, SecretSHA256: secret[:],
 		CreatedAt: s.stamp(k.CreatedAt), CreatedBy: k.CreatedBy, ExpiresAt: micros(k.ExpiresAt),
 	}
+	entry := s.auditRow(store.KeyEntry(agent.AuditKeyCreated, k.Org, k.ID, agent.OriginOf(ctx)))
 	return s.begin(ctx, unit{
 		doing: fmt.Sprintf("create key %s", k.ID),
 		run: func(ctx context.Context, c *pgxpool.Conn) error {
-			n, err := db.New(c).InsertKey(ctx, row)
-			if err == nil && n == 0 {
-				return store.ErrExists
-			}
-			return err
+			return transact(ctx, c, func(q *db.Queries) error {
+				n, err := q.InsertKey(ctx, row)
+				if err == nil && n == 0 {
+					return store.ErrExists
+				}
+				if err != nil {
+					return err
+				}
+				return q.InsertAudit(ctx, entry)
+			})
 		},
 		landed: func(ctx context.Context, q *db.Queries) (bool, error) {
 			got, err := q.KeyByID(ctx, k.ID)
@@ -87,17 +93,28 @@ func (s *Store) Keys(ctx context.Context, org agent.OrgID, page store.Page) ([]a
 // RevokeKey takes a key back for good and returns it. One that is revoked already stays as
 // it is.
 func (s *Store) RevokeKey(ctx context.Context, org agent.OrgID, id agent.KeyID, at time.Time) (agent.APIKey, error) {
-	// Each statement may be repeated: the first moment stays.
+	// It may be done again: the first moment stays, and so does its entry.
+	entry := s.auditRow(store.KeyEntry(agent.AuditKeyRevoked, org, id, agent.OriginOf(ctx)))
 	revoke := db.RevokeKeyParams{Org: org, KeyID: id, RevokedAt: s.stamp(at)}
 	var row db.ApiKey
-	err := s.repeat(ctx, fmt.Sprintf("revoke key %s", id), func(ctx context.Context, q *db.Queries) (err error) {
-		if _, err = q.RevokeKey(ctx, revoke); err != nil && !isMissing(err) {
-			return err
-		}
-		if row, err = q.Key(ctx, db.KeyParams{Org: org, KeyID: id}); isMissing(err) {
-			return noKey(id)
-		}
-		return err
+	err := s.write(ctx, unit{
+		doing: fmt.Sprintf("revoke key %s", id),
+		run: func(ctx context.Context, c *pgxpool.Conn) error {
+			return transact(ctx, c, func(q *db.Queries) error {
+				n, err := q.RevokeKey(ctx, revoke)
+				if err == nil && n > 0 {
+					err = q.InsertAudit(ctx, entry)
+				}
+				if err != nil {
+					return err
+				}
+				if row, err = q.Key(ctx, db.KeyParams{Org: org, KeyID: id}); isMissing(err) {
+					return noKey(id)
+				}
+				return err
+			})
+		},
+		landed: func(context.Context, *db.Queries) (bool, error) { return false, nil },
 	})
 	if err != nil {
 		return agent.APIKey{}, err

@@ -32,7 +32,7 @@ func (s *Store) ChangeMode(ctx context.Context, ch agent.ModeChange) (agent.Sess
 		doing: fmt.Sprintf("change the mode of session %s/%s", ch.Org, ch.Session),
 		run: func(ctx context.Context, c *pgxpool.Conn) error {
 			return transact(ctx, c, func(q *db.Queries) (err error) {
-				sess, recorded, stands, err = changeMode(ctx, q, ch, at)
+				sess, recorded, stands, err = s.changeMode(ctx, q, ch, at)
 				return err
 			})
 		},
@@ -52,7 +52,7 @@ func (s *Store) ChangeMode(ctx context.Context, ch agent.ModeChange) (agent.Sess
 	return fromRow(sess), recorded, stands, nil
 }
 
-func changeMode(ctx context.Context, q *db.Queries, ch agent.ModeChange, at int64) (db.Session, agent.ModeChange, bool, error) {
+func (s *Store) changeMode(ctx context.Context, q *db.Queries, ch agent.ModeChange, at int64) (db.Session, agent.ModeChange, bool, error) {
 	// Locked, so that no turn is opened and no other change made until this one is whole.
 	sess, err := q.LockedSession(ctx, db.LockedSessionParams{Org: ch.Org, SessionID: ch.Session})
 	if isMissing(err) {
@@ -104,7 +104,17 @@ func changeMode(ctx context.Context, q *db.Queries, ch agent.ModeChange, at int6
 		return sess, ch, false, err
 	}
 	sess, err = q.SetMode(ctx, db.SetModeParams{Org: ch.Org, SessionID: ch.Session, Mode: ch.Mode, UpdatedAt: at})
-	return sess, modeChange(row), true, err
+	if err != nil {
+		return sess, ch, false, err
+	}
+	changed := modeChange(row)
+	if err := q.InsertAudit(ctx, s.auditRow(store.ChangedEntry(changed, agent.OriginOf(ctx)))); err != nil {
+		return sess, ch, false, err
+	}
+	if s.hooked.Has(ch.Org) {
+		err = tell(ctx, q, store.ChangedMessage(changed))
+	}
+	return sess, changed, true, err
 }
 
 // stillRuns refuses a change by the model of an owner that has its turn no more. The turn

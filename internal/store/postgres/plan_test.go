@@ -18,6 +18,10 @@ func TestQueries_WalkNoTable(t *testing.T) {
 	// The sweeps walk an index that has a row per turn that is active, or waits, and no
 	// others.
 	sweeps := []string{"Unfinished", "Expired", "ExpiredQueued", "IdleQueues", "Takeover"}
+	// These walk a row per webhook, or per erasure of the last days; and whoever searches the
+	// audit log reads what was written in the time that he names.
+	sweeps = append(sweeps, "WebhookOrgs", "DueWebhooks", "EveryWebhook", "ClaimErasure")
+	lists := []string{"Audit", "SweepErasures"}
 	s := temporary(t)
 	conn, err := s.pool.Acquire(t.Context())
 	if err != nil {
@@ -71,7 +75,7 @@ func TestQueries_WalkNoTable(t *testing.T) {
 				if strings.Contains(step, "Filter: ") && (strings.Contains(step, "(turn_id = ") || strings.Contains(step, "(session_id = ")) {
 					walks = true
 				}
-				if walks {
+				if walks && !slices.Contains(lists, name) {
 					t.Errorf("%s: %s", name, strings.TrimSpace(step))
 				}
 			}

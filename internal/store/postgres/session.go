@@ -19,15 +19,20 @@ import (
 // begins at version 1 and without turns, whatever the argument says. It returns
 // store.ErrExists when the organisation has a session with this id.
 func (s *Store) CreateSession(ctx context.Context, sess agent.Session) error {
-	row := s.newSession(sess)
+	row, entry := s.newSession(sess), s.auditRow(store.CreatedEntry(sess, agent.OriginOf(ctx)))
 	return s.begin(ctx, unit{
 		doing: fmt.Sprintf("create session %s/%s", sess.Org, sess.ID),
 		run: func(ctx context.Context, c *pgxpool.Conn) error {
-			n, err := db.New(c).InsertSession(ctx, row)
-			if err == nil && n == 0 {
-				return store.ErrExists
-			}
-			return err
+			return transact(ctx, c, func(q *db.Queries) error {
+				n, err := q.InsertSession(ctx, row)
+				if err == nil && n == 0 {
+					return store.ErrExists
+				}
+				if err != nil {
+					return err
+				}
+				return q.InsertAudit(ctx, entry)
+			})
 		},
 		landed: func(ctx context.Context, q *db.Queries) (bool, error) { return isSession(ctx, q, row) },
 	})
@@ -138,24 +143,14 @@ func (s *Store) CountSessions(ctx context.Context, org agent.OrgID, most int) (i
 // (decision 5).
 func (s *Store) SetTools(ctx context.Context, org agent.OrgID, id agent.SessionID, tools json.RawMessage) error {
 	set := db.SetToolsParams{Org: org, SessionID: id, ClientTools: tools, UpdatedAt: micros(s.now())}
-	return s.begin(ctx, unit{
-		doing: fmt.Sprintf("set the tools of session %s/%s", org, id),
-		run: func(ctx context.Context, c *pgxpool.Conn) error {
-			q := db.New(c)
-			n, err := q.SetTools(ctx, set)
-			if err == nil && n == 0 || isMissing(err) {
-				_, err = findSession(ctx, q, org, id) // when it is there, an earlier run has set them
-			}
-			return err
-		},
-		landed: func(ctx context.Context, q *db.Queries) (bool, error) {
-			got, err := q.Session(ctx, db.SessionParams{Org: org, SessionID: id})
-			if isMissing(err) {
-				return false, nil
-			}
-			return err == nil && got.UpdatedAt == set.UpdatedAt && bytes.Equal(got.ClientTools, tools), err
-		},
-	})
+	entry := agent.AuditEntry{Org: org, Action: agent.AuditToolsReplaced, Session: id, By: agent.OriginOf(ctx)}
+	return s.begin(ctx, s.audited(fmt.Sprintf("set the tools of session %s/%s", org, id), entry, func(ctx context.Context, q *db.Queries) error {
+		n, err := q.SetTools(ctx, set)
+		if err == nil && n == 0 {
+			return noSession(id)
+		}
+		return err
+	}))
 }
 
 // findSession returns the row, or the fault that says it is not there.

@@ -3,6 +3,7 @@ package postgres
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -34,6 +35,8 @@ func (s *Store) AppendSteps(ctx context.Context, a store.Append) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
+	message, _ := store.MessageOf(a)
+	decided := convert(store.DecidedEntries(a, agent.OriginOf(ctx)), s.auditRow)
 	write := s.write
 	if a.State == agent.TurnRunning && slices.Contains(a.From, agent.TurnWaiting) {
 		write = s.begin // a turn that has waited can wait on
@@ -44,16 +47,21 @@ func (s *Store) AppendSteps(ctx context.Context, a store.Append) error {
 			if !steps.follow(row.NewestStep) {
 				return whyNotAppended(ctx, db.New(c), a, row, steps)
 			}
-			q := batched(ctx, c)
-			if a.Start != nil || a.MovesSession() {
-				// What is read or written of the session goes with the turn; and everybody locks
-				// the session first.
-				if err := q.LockSession(ctx, db.LockSessionParams{Org: k.Org, SessionID: k.Session}); err != nil {
-					return err
+			err := s.telling(ctx, c, message, func(q *db.Queries) error {
+				if a.Start != nil || a.MovesSession() {
+					// What is read or written of the session goes with the turn; and everybody locks
+					// the session first.
+					if err := q.LockSession(ctx, db.LockSessionParams{Org: k.Org, SessionID: k.Session}); err != nil {
+						return err
+					}
 				}
-			}
-			n, err := q.AppendSteps(ctx, row)
-			if err == nil && n == 0 || isTaken(err, constraintActive) || isMissing(err) {
+				n, err := q.AppendSteps(ctx, row)
+				if err == nil && n == 0 {
+					err = errUnmoved
+				}
+				return err
+			}, decided...)
+			if errors.Is(err, errUnmoved) || isTaken(err, constraintActive) || isMissing(err) {
 				err = whyNotAppended(ctx, db.New(c), a, row, steps)
 			}
 			return err
@@ -69,6 +77,32 @@ func (s *Store) AppendSteps(ctx context.Context, a store.Append) error {
 			}
 			return err == nil && got.UpdatedAt == row.UpdatedAt && (a.State == "" || got.State == a.State), err
 		},
+	})
+}
+
+// errUnmoved is a transition that found its turn elsewhere.
+var errUnmoved = errors.New("the turn was not moved")
+
+// telling sends a transition in one round trip, unless the audit log or webhooks are told
+// of it: then it is a transaction with what they are told.
+func (s *Store) telling(ctx context.Context, c *pgxpool.Conn, m store.Message, send func(*db.Queries) error, entries ...db.InsertAuditParams) error {
+	tells := m.ID != "" && s.hooked.Has(m.Org)
+	if !tells && len(entries) == 0 {
+		return send(batched(ctx, c))
+	}
+	return transact(ctx, c, func(q *db.Queries) error {
+		if err := send(q); err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if err := q.InsertAudit(ctx, e); err != nil {
+				return err
+			}
+		}
+		if !tells {
+			return nil
+		}
+		return tell(ctx, q, m)
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/secret"
+	"github.com/aptixhq/aptix/internal/store"
 )
 
 // The defaults for what the connection string does not say.
@@ -38,6 +39,8 @@ type Store struct {
 	log  *slog.Logger
 	now  func() time.Time
 	pool *pgxpool.Pool
+	// hooked are looked for from time to time, as other nodes make webhooks too.
+	hooked store.Hooked
 	// These have their defaults, but for tests.
 	attemptTime, lookTime time.Duration
 
@@ -71,7 +74,7 @@ func Open(ctx context.Context, connection secret.Text, log *slog.Logger) (*Store
 	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, fmt.Errorf("open %s: %w", s.name, err)
 	}
-	if err := s.Ping(ctx); err != nil {
+	if err := errors.Join(s.Ping(ctx), s.LookForWebhooks(ctx)); err != nil {
 		s.pool.Close()
 		return nil, err
 	}

@@ -52,6 +52,7 @@ func (s *Store) OpenTurn(ctx context.Context, n store.NewTurn) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
+	message, _ := store.OpenedMessage(n)
 	row, err := s.openTurn(n, steps)
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
@@ -62,13 +63,15 @@ func (s *Store) OpenTurn(ctx context.Context, n store.NewTurn) error {
 			if row.Creates && n.Session == nil || !steps.follow(0) {
 				return whyNotOpened(ctx, db.New(c), n, steps)
 			}
-			q := batched(ctx, c)
-			if !row.Creates {
-				if err := q.LockSession(ctx, db.LockSessionParams{Org: k.Org, SessionID: k.Session}); err != nil {
-					return err
+			err := s.telling(ctx, c, message, func(q *db.Queries) error {
+				if !row.Creates {
+					if err := q.LockSession(ctx, db.LockSessionParams{Org: k.Org, SessionID: k.Session}); err != nil {
+						return err
+					}
 				}
-			}
-			_, err := q.OpenTurn(ctx, row)
+				_, err := q.OpenTurn(ctx, row)
+				return err
+			})
 			if errors.Is(err, pgx.ErrNoRows) || isTaken(err, constraintTurn) || isTaken(err, constraintActive) {
 				err = whyNotOpened(ctx, db.New(c), n, steps)
 			}
@@ -152,6 +155,9 @@ func (s *Store) openTurn(n store.NewTurn, steps stepRows) (db.OpenTurnParams, er
 		row.SystemPrompt, row.ClientTools = text(sess.SystemPrompt), sess.ClientTools
 		row.AgentContext, row.ConversationContext = sess.AgentContext, sess.ConversationContext
 		row.Concurrency, row.SessionCreatedAt = string(sess.Concurrency), s.stamp(sess.CreatedAt)
+		e := s.auditRow(store.CreatedEntry(*sess, n.By))
+		row.EntryID, row.AuditUser, row.Role, row.Credential = e.EntryID, string(e.UserID), string(e.Role), e.Credential
+		row.RequestID, row.Address, row.AuditDetails = e.RequestID, e.Address, e.Details
 		if row.NewSolutionContext = row.SolutionContext; row.NewSolutionContext == nil {
 			row.NewSolutionContext = text(sess.SolutionContext)
 		}

@@ -78,3 +78,13 @@ func BenchmarkTurns(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkFirstTurn runs turns that each begin a session.
+func BenchmarkFirstTurn(b *testing.B) {
+	s := temporary(b)
+	for i := 0; b.Loop(); i++ {
+		if err := benchTurn(s, key(i, 1), 0, b); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -21,7 +21,7 @@ func (s *Store) BranchSession(ctx context.Context, b store.Branch) error {
 			return err
 		}
 		child.Turns = b.Ordinal
-		if err := s.insertSession(ctx, q, child); err != nil {
+		if err := s.insertSession(ctx, q, child, agent.OriginOf(ctx)); err != nil {
 			return err
 		}
 		if b.Ordinal == 0 {

@@ -16,7 +16,7 @@ import (
 // shortly after, the file is as much smaller.
 func (s *Store) DeleteSession(ctx context.Context, org agent.OrgID, id agent.SessionID) error {
 	err := s.write(ctx, fmt.Sprintf("erase session %s/%s", org, id), func(ctx context.Context, q *db.Queries) error {
-		return eraseSession(ctx, q, org, id)
+		return s.eraseSession(ctx, q, store.ErasedEntry(org, id, agent.OriginOf(ctx), ""))
 	})
 	if err == nil {
 		s.upkeep.erased()
@@ -24,7 +24,9 @@ func (s *Store) DeleteSession(ctx context.Context, org agent.OrgID, id agent.Ses
 	return err
 }
 
-func eraseSession(ctx context.Context, q *db.Queries, org agent.OrgID, id agent.SessionID) error {
+// eraseSession erases the session that an entry of the audit log says is erased.
+func (s *Store) eraseSession(ctx context.Context, q *db.Queries, e agent.AuditEntry) error {
+	org, id := e.Org, e.Session
 	// Contents first: once the turns are gone, nothing says whose they were.
 	if err := q.DeleteOwnBlobs(ctx, db.DeleteOwnBlobsParams{Org: org, SessionID: id}); err != nil {
 		return err
@@ -36,12 +38,16 @@ func eraseSession(ctx context.Context, q *db.Queries, org agent.OrgID, id agent.
 	if err == nil && n == 0 {
 		return noSession(id)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return s.record(ctx, q, e)
 }
 
-// EraseOrg erases every session of an organisation, one after the other, and then its
-// books, and returns how many sessions there were. When it has returned without an error nothing of them is in the
-// files. When it is broken off those that are left stay whole; call it again.
+// EraseOrg erases every session of an organisation, one after the other, and returns
+// how many there were, and its webhooks and its books then. When it has returned without
+// an error nothing of them is in the files. When it is broken off those that are left
+// stay whole; call it again.
 func (s *Store) EraseOrg(ctx context.Context, org agent.OrgID) (int, error) {
 	const batch = 100
 	erased := 0
@@ -51,10 +57,7 @@ func (s *Store) EraseOrg(ctx context.Context, org agent.OrgID) (int, error) {
 			return erased, explain(fmt.Sprintf("erase organisation %s", org), err)
 		}
 		if len(ids) == 0 {
-			if err := s.eraseBooks(ctx, org); err != nil {
-				return erased, err
-			}
-			return erased, s.upkeep.finish(ctx)
+			return erased, s.erasedOrg(ctx, org, erased)
 		}
 		for _, id := range ids {
 			if err := s.DeleteSession(ctx, org, id); err != nil {
@@ -65,14 +68,21 @@ func (s *Store) EraseOrg(ctx context.Context, org agent.OrgID) (int, error) {
 	}
 }
 
-// eraseBooks erases what an organisation has spent.
-func (s *Store) eraseBooks(ctx context.Context, org agent.OrgID) error {
-	return s.write(ctx, fmt.Sprintf("erase the books of %s", org), func(ctx context.Context, q *db.Queries) error {
-		if err := q.EraseHolds(ctx, org); err != nil {
+// erasedOrg erases what is left of an organisation without sessions.
+func (s *Store) erasedOrg(ctx context.Context, org agent.OrgID, sessions int) error {
+	err := s.write(ctx, fmt.Sprintf("erase organisation %s", org), func(ctx context.Context, q *db.Queries) error {
+		if err := eraseRest(ctx, q, org, ""); err != nil {
 			return err
 		}
-		return q.EraseSpent(ctx, org)
+		return s.record(ctx, q, store.ErasedOrgEntry(org, sessions, agent.OriginOf(ctx)))
 	})
+	if err != nil {
+		return err
+	}
+	if err := s.LookForWebhooks(ctx); err != nil {
+		return err
+	}
+	return s.upkeep.finish(ctx)
 }
 
 // EraseIdle looks at so many sessions at most that follow the given one in the order
@@ -119,7 +129,7 @@ func (s *Store) eraseIdle(ctx context.Context, org agent.OrgID, id agent.Session
 		if stirred > 0 {
 			return errStirred
 		}
-		return eraseSession(ctx, q, org, id)
+		return s.eraseSession(ctx, q, store.ErasedEntry(org, id, agent.OriginOf(ctx), store.ErasedByRetention))
 	})
 	switch {
 	case errors.Is(err, errStirred), agent.KindOf(err) == agent.KindNotFound:

@@ -23,7 +23,10 @@ func (s *Store) CreateKey(ctx context.Context, k agent.APIKey, secret [32]byte) 
 		if err == nil && n == 0 {
 			return store.ErrExists
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return s.record(ctx, q, store.KeyEntry(agent.AuditKeyCreated, k.Org, k.ID, agent.OriginOf(ctx)))
 	})
 }
 
@@ -70,7 +73,11 @@ func (s *Store) Keys(ctx context.Context, org agent.OrgID, page store.Page) ([]a
 // it is.
 func (s *Store) RevokeKey(ctx context.Context, org agent.OrgID, id agent.KeyID, at time.Time) (k agent.APIKey, err error) {
 	err = s.write(ctx, fmt.Sprintf("revoke key %s", id), func(ctx context.Context, q *db.Queries) error {
-		if _, err := q.RevokeKey(ctx, db.RevokeKeyParams{Org: org, KeyID: id, RevokedAt: s.stamp(at)}); err != nil {
+		n, err := q.RevokeKey(ctx, db.RevokeKeyParams{Org: org, KeyID: id, RevokedAt: s.stamp(at)})
+		if err == nil && n > 0 {
+			err = s.record(ctx, q, store.KeyEntry(agent.AuditKeyRevoked, org, id, agent.OriginOf(ctx)))
+		}
+		if err != nil {
 			return err
 		}
 		row, err := q.Key(ctx, db.KeyParams{Org: org, KeyID: id})

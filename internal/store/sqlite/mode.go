@@ -78,7 +78,17 @@ func (s *Store) changeMode(ctx context.Context, q *db.Queries, ch agent.ModeChan
 		return sess, ch, false, err
 	}
 	sess, err = q.SetMode(ctx, db.SetModeParams{Org: ch.Org, SessionID: ch.Session, Mode: ch.Mode, UpdatedAt: at})
-	return sess, modeChange(row), true, err
+	if err != nil {
+		return sess, ch, false, err
+	}
+	changed := modeChange(row)
+	if err := s.record(ctx, q, store.ChangedEntry(changed, agent.OriginOf(ctx))); err != nil {
+		return sess, ch, false, err
+	}
+	if s.hooked.Has(ch.Org) {
+		err = s.tell(ctx, q, store.ChangedMessage(changed))
+	}
+	return sess, changed, true, err
 }
 
 // ModeChangeOf returns the change that a tool call of a turn made, and whether there

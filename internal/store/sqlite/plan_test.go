@@ -19,6 +19,12 @@ func TestQueries_WalkNoTable(t *testing.T) {
 
 		"ExpiredQueued": "SCAN turns USING INDEX turns_queued", // a row per turn that waits for its session
 		"IdleQueues":    "SCAN q USING COVERING INDEX turns_queued",
+
+		"WebhookOrgs":   "SCAN webhooks", // a row per webhook
+		"DueWebhooks":   "SCAN w",
+		"EveryWebhook":  "SCAN webhooks",
+		"OpenErasure":   "SCAN erasures USING INDEX erasures_open", // a row per erasure that is not finished
+		"SweepErasures": "SCAN erasures",                           // a row per erasure of the last days
 	}
 	s := temporary(t)
 	named := regexp.MustCompile(`(?s)-- name: (\w+) :\w+\n(.*?;)`)

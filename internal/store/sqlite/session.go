@@ -20,7 +20,7 @@ import (
 func (s *Store) CreateSession(ctx context.Context, sess agent.Session) error {
 	return s.begin(ctx, fmt.Sprintf("create session %s/%s", sess.Org, sess.ID), func(ctx context.Context, q *db.Queries) error {
 		sess.Turns = 0
-		return s.insertSession(ctx, q, sess)
+		return s.insertSession(ctx, q, sess, agent.OriginOf(ctx))
 	})
 }
 
@@ -88,11 +88,15 @@ func (s *Store) SetTools(ctx context.Context, org agent.OrgID, id agent.SessionI
 		if err == nil && n == 0 {
 			return noSession(id)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return s.record(ctx, q, agent.AuditEntry{Org: org, Action: agent.AuditToolsReplaced, Session: id, By: agent.OriginOf(ctx)})
 	})
 }
 
-func (s *Store) insertSession(ctx context.Context, q *db.Queries, sess agent.Session) error {
+// insertSession stores a new session, and on whose word in the audit log.
+func (s *Store) insertSession(ctx context.Context, q *db.Queries, sess agent.Session, by agent.Origin) error {
 	created := s.stamp(sess.CreatedAt)
 	n, err := q.InsertSession(ctx, db.InsertSessionParams{
 		Org:                 sess.Org,
@@ -115,7 +119,10 @@ func (s *Store) insertSession(ctx context.Context, q *db.Queries, sess agent.Ses
 	if err == nil && n == 0 {
 		return store.ErrExists
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return s.record(ctx, q, store.CreatedEntry(sess, by))
 }
 
 // findSession returns the row, or the fault that says it is not there.

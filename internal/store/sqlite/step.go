@@ -53,12 +53,28 @@ func (s *Store) AppendSteps(ctx context.Context, a store.Append) error {
 		if err := insertSteps(ctx, q, at.NewestStep, steps); err != nil {
 			return err
 		}
-		if !a.MovesSession() {
-			return nil
+		if err := s.report(ctx, q, a); err != nil || !a.MovesSession() {
+			return err
 		}
 		return q.MoveSession(ctx, db.MoveSessionParams{Org: k.Org, SessionID: k.Session, UpdatedAt: updated,
 			LastResponseID: a.LastResponseID, ModeEntry: string(a.ModeEntry), ApprovedTools: store.EncodeApproved(a.Approved)})
 	})
+}
+
+// report tells the audit log and the webhooks of what a transition means to them.
+func (s *Store) report(ctx context.Context, q *db.Queries, a store.Append) error {
+	for _, e := range store.DecidedEntries(a, agent.OriginOf(ctx)) {
+		if err := s.record(ctx, q, e); err != nil {
+			return err
+		}
+	}
+	if !s.hooked.Has(a.Key.Org) {
+		return nil
+	}
+	if m, ok := store.MessageOf(a); ok {
+		return s.tell(ctx, q, m)
+	}
+	return nil
 }
 
 // mayStart refuses to start a turn that was built from another version of its session.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aptixhq/aptix/internal/store"
 	"github.com/aptixhq/aptix/internal/store/sqlite/db"
 )
 
@@ -25,6 +26,7 @@ type Store struct {
 	read    *db.Queries
 	reserve *reserve
 	upkeep  *upkeep
+	hooked  store.Hooked
 
 	closing  sync.Once
 	closeErr error
@@ -77,6 +79,9 @@ func Open(ctx context.Context, path string, log *slog.Logger) (_ *Store, err err
 	s.pool.SetMaxOpenConns(readers)
 	s.pool.SetMaxIdleConns(readers)
 	if s.read, err = db.Prepare(ctx, s.pool); err != nil {
+		return nil, err
+	}
+	if err := s.LookForWebhooks(ctx); err != nil {
 		return nil, err
 	}
 	if s.upkeep, err = s.startUpkeep(ctx); err != nil {

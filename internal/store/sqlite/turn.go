@@ -75,7 +75,13 @@ func (s *Store) OpenTurn(ctx context.Context, n store.NewTurn) error {
 		if err := insertBlobs(ctx, q, k, n.Blobs, created); err != nil {
 			return err
 		}
-		return insertSteps(ctx, q, 0, steps)
+		if err := insertSteps(ctx, q, 0, steps); err != nil || !s.hooked.Has(k.Org) {
+			return err
+		}
+		if m, ok := store.OpenedMessage(n); ok {
+			return s.tell(ctx, q, m)
+		}
+		return nil
 	})
 }
 
@@ -89,7 +95,7 @@ func (s *Store) admit(ctx context.Context, q *db.Queries, n store.NewTurn, updat
 		if n.Session == nil {
 			return 0, s.refusal(ctx, q, n)
 		}
-		if err := s.insertSession(ctx, q, *n.Session); errors.Is(err, store.ErrExists) {
+		if err := s.insertSession(ctx, q, *n.Session, n.By); errors.Is(err, store.ErrExists) {
 			return 0, s.refusal(ctx, q, n)
 		} else if err != nil {
 			return 0, err

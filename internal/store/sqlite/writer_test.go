@@ -21,7 +21,7 @@ func occupy(t *testing.T, s *Store) (release func() error) {
 		done <- s.write(context.Background(), "occupy", func(ctx context.Context, q *db.Queries) error {
 			close(begun)
 			<-end
-			return s.insertSession(ctx, q, newSession("occupied"))
+			return s.insertSession(ctx, q, newSession("occupied"), agent.Origin{})
 		})
 	}()
 	<-begun
@@ -63,7 +63,7 @@ func TestWriter_FinishesWhatHasBegun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	err := s.write(ctx, "cancelled in the middle", func(ctx context.Context, q *db.Queries) error {
 		cancel()
-		return s.insertSession(ctx, q, newSession("s1"))
+		return s.insertSession(ctx, q, newSession("s1"), agent.Origin{})
 	})
 	if err != nil || !hasSession(t, s, "s1") {
 		t.Errorf("got %v, want the session", err)
@@ -118,7 +118,7 @@ func group(s *Store, n int, fail map[int]error) []*job {
 	var jobs []*job
 	for i := range n {
 		jobs = append(jobs, &job{ctx: context.Background(), run: func(ctx context.Context, q *db.Queries) error {
-			if err := s.insertSession(ctx, q, newSession(member(i))); err != nil {
+			if err := s.insertSession(ctx, q, newSession(member(i)), agent.Origin{}); err != nil {
 				return err
 			}
 			return fail[i]
@@ -175,7 +175,7 @@ func TestWriter_GoesOnAfterAPanic(t *testing.T) {
 	go func() {
 		defer func() { panicked <- recover() }()
 		_ = s.write(t.Context(), "panic", func(ctx context.Context, q *db.Queries) error {
-			if err := s.insertSession(ctx, q, newSession("s1")); err != nil {
+			if err := s.insertSession(ctx, q, newSession("s1"), agent.Origin{}); err != nil {
 				return err
 			}
 			panic("inside")

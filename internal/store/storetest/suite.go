@@ -55,6 +55,31 @@ type Store interface {
 	TouchKey(context.Context, agent.OrgID, agent.KeyID, time.Time) error
 	AnyKey(context.Context) (bool, error)
 	budget.Ledger
+	WriteAudit(context.Context, agent.AuditEntry) error
+	Audit(context.Context, agent.OrgID, store.AuditFilter, store.Page) ([]agent.AuditEntry, string, error)
+	TrimAudit(ctx context.Context, before time.Time, after agent.OrgID, most int) (int, agent.OrgID, error)
+	AcceptErasure(context.Context, store.Erasure) error
+	Erasure(ctx context.Context, org agent.OrgID, id string) (store.Erasure, error)
+	ClaimErasure(ctx context.Context, lease time.Duration) (store.Erasure, bool, error)
+	MoveErasure(ctx context.Context, e store.Erasure, erased int, lease time.Duration) error
+	FinishErasure(context.Context, store.Erasure) error
+	SweepErasures(ctx context.Context, before time.Time) error
+	SessionsAfter(ctx context.Context, org agent.OrgID, after agent.SessionID, most int) ([]store.Owned, error)
+	ForgetUser(context.Context, agent.OrgID, agent.SessionID, agent.UserID) error
+	CreateWebhook(context.Context, agent.Webhook) error
+	Webhook(context.Context, store.WebhookKey) (agent.Webhook, error)
+	Webhooks(context.Context, agent.OrgID) ([]agent.Webhook, error)
+	DeleteWebhook(context.Context, store.WebhookKey) error
+	RotateWebhook(ctx context.Context, k store.WebhookKey, secret agent.WebhookSecret, until time.Time) (agent.Webhook, error)
+	DisableWebhook(context.Context, store.WebhookKey) error
+	TestWebhook(context.Context, store.WebhookKey) (agent.WebhookDelivery, error)
+	Deliveries(context.Context, store.WebhookKey, store.Page) ([]agent.WebhookDelivery, string, error)
+	LookForWebhooks(context.Context) error
+	DueWebhooks(context.Context) ([]store.WebhookKey, error)
+	ClaimDeliveries(ctx context.Context, k store.WebhookKey, lease time.Duration, most int) (agent.Webhook, []agent.WebhookDelivery, error)
+	SettleDelivery(context.Context, store.Attempt) error
+	EveryWebhook(context.Context) ([]store.WebhookKey, error)
+	SweepDeliveries(ctx context.Context, k store.WebhookKey, before time.Time, most int) (int, error)
 	Room() error
 	Ping(context.Context) error
 	Close() error
@@ -79,6 +104,9 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() Store)) {
 		{"Key", keyTests()},
 		{"Budget", budgetTests()},
 		{"Tenants", tenantTests()},
+		{"Audit", auditTests()},
+		{"Erasure", erasureTests()},
+		{"Webhook", webhookTests()},
 		{"Concurrency", concurrencyTests()},
 	} {
 		t.Run(group.name, func(t *testing.T) {

@@ -22,6 +22,27 @@ type ApiKey struct {
 	LastUsedAt   int64
 }
 
+type Audit struct {
+	Org        agent.OrgID
+	EntryID    string
+	At         int64
+	Action     agent.AuditAction
+	UserID     agent.UserID
+	Role       agent.Role
+	Credential string
+	SessionID  agent.SessionID
+	TurnID     agent.TurnID
+	Subject    string
+	RequestID  string
+	Address    string
+	Details    []byte
+}
+
+type AuditHorizon struct {
+	One      int32
+	BeforeAt int64
+}
+
 type Blob struct {
 	Org       agent.OrgID
 	SHA256    string
@@ -59,6 +80,38 @@ type BudgetSpent struct {
 	Time          int64
 	LargestTokens int64
 	LargestCost   int64
+}
+
+type Delivery struct {
+	Org        agent.OrgID
+	WebhookID  agent.WebhookID
+	MessageID  agent.MessageID
+	Event      agent.WebhookEvent
+	At         int64
+	SessionID  *agent.SessionID
+	TurnID     agent.TurnID
+	Mode       agent.ModeKey
+	Previous   agent.ModeKey
+	Actor      agent.Actor
+	State      agent.TurnState
+	Code       agent.Kind
+	Outcome    agent.DeliveryOutcome
+	Attempts   int64
+	DueAt      int64
+	LastAt     int64
+	LastStatus int64
+	Problem    string
+}
+
+type Erasure struct {
+	Org          agent.OrgID
+	ErasureID    string
+	UserID       agent.UserID
+	AfterSession agent.SessionID
+	Sessions     int64
+	CreatedAt    int64
+	FinishedAt   int64
+	LeaseUntil   int64
 }
 
 type ModeChange struct {
@@ -135,4 +188,18 @@ type Turn struct {
 	Owner              string
 	Epoch              int64
 	LeaseUntil         int64
+}
+
+type Webhook struct {
+	Org            agent.OrgID
+	WebhookID      agent.WebhookID
+	URL            string
+	Description    []byte
+	Events         string
+	Secret         []byte
+	PreviousSecret []byte
+	PreviousUntil  int64
+	CreatedBy      agent.UserID
+	CreatedAt      int64
+	DisabledAt     int64
 }

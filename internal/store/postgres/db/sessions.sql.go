@@ -77,18 +77,43 @@ WITH refs AS (
 ), erased AS (
   DELETE FROM sessions AS s WHERE s.org = $1 AND s.session_id = $2
   RETURNING s.session_id
+), audited AS (
+  INSERT INTO audit (org, entry_id, at, action, user_id, role, credential, session_id, turn_id, subject, request_id, address, details)
+  SELECT $1, $3::text, $4::bigint, 'session.erased', $5::text, $6::text, $7::text,
+    erased.session_id, '', '', $8::text, $9::text, $10::bytea
+  FROM erased
 )
 SELECT count(*) FROM erased
 `
 
 type EraseSessionParams struct {
-	Org       agent.OrgID
-	SessionID agent.SessionID
+	Org        agent.OrgID
+	SessionID  agent.SessionID
+	EntryID    string
+	At         int64
+	UserID     string
+	Role       string
+	Credential string
+	RequestID  string
+	Address    string
+	Details    []byte
 }
 
-// Erases a session with everything under it, and the contents that nobody else uses.
+// Erases a session with everything under it, and the contents that nobody else uses, and
+// says so in the audit log.
 func (q *Queries) EraseSession(ctx context.Context, arg EraseSessionParams) (int64, error) {
-	row := q.db.QueryRow(ctx, eraseSession, arg.Org, arg.SessionID)
+	row := q.db.QueryRow(ctx, eraseSession,
+		arg.Org,
+		arg.SessionID,
+		arg.EntryID,
+		arg.At,
+		arg.UserID,
+		arg.Role,
+		arg.Credential,
+		arg.RequestID,
+		arg.Address,
+		arg.Details,
+	)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -471,7 +496,6 @@ func (q *Queries) SetMode(ctx context.Context, arg SetModeParams) (Session, erro
 const setTools = `-- name: SetTools :execrows
 UPDATE sessions SET client_tools = $1, version = version + 1, updated_at = $2
 WHERE org = $3 AND session_id = $4
-  AND (updated_at <> $2 OR client_tools IS DISTINCT FROM $1)
 `
 
 type SetToolsParams struct {
@@ -481,7 +505,6 @@ type SetToolsParams struct {
 	SessionID   agent.SessionID
 }
 
-// The last condition makes a repeat change nothing.
 func (q *Queries) SetTools(ctx context.Context, arg SetToolsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, setTools,
 		arg.ClientTools,

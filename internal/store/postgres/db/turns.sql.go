@@ -335,14 +335,19 @@ WITH created AS (
   WHERE $15::boolean
   ON CONFLICT (org, session_id) DO NOTHING
   RETURNING turns
+), audited AS (
+  INSERT INTO audit (org, entry_id, at, action, user_id, role, credential, session_id, turn_id, subject, request_id, address, details)
+  SELECT $1::text, $16::text, $12::bigint, 'session.created', $17::text, $18::text, $19::text,
+    $2::text, '', '', $20::text, $21::text, $22::bytea
+  FROM created
 ), admitted AS (
   UPDATE sessions AS s SET turns = s.turns + 1,
-    solution_context = coalesce($16::bytea, s.solution_context),
-    last_response_id = coalesce($17::bytea, s.last_response_id),
+    solution_context = coalesce($23::bytea, s.solution_context),
+    last_response_id = coalesce($24::bytea, s.last_response_id),
     mode_entry = coalesce(nullif($14::text, ''), s.mode_entry),
     updated_at = $13::bigint
-  WHERE s.org = $1::text AND s.session_id = $2::text AND NOT $15::boolean AND s.version = $18::bigint
-    AND ($19::boolean OR NOT EXISTS (SELECT 1 FROM turns AS a
+  WHERE s.org = $1::text AND s.session_id = $2::text AND NOT $15::boolean AND s.version = $25::bigint
+    AND ($26::boolean OR NOT EXISTS (SELECT 1 FROM turns AS a
       WHERE a.org = s.org AND a.session_id = s.session_id AND a.state IN ('accepted', 'running', 'waiting') AND NOT a.queued)
     AND NOT EXISTS (SELECT 1 FROM turns AS w
       WHERE w.org = s.org AND w.session_id = s.session_id AND w.queued))
@@ -350,30 +355,30 @@ WITH created AS (
 ), opened AS (
   INSERT INTO turns (org, session_id, turn_id, ordinal, user_id, state, queued, request, body_sha256, mode, tools, stream,
     response, fault, continuation_sha256, deadline, created_at, updated_at, steps, owner, epoch, lease_until)
-  SELECT $1::text, $2::text, $20::text, p.turns, $21::text, $22::text, $19::boolean,
-    $23::bytea, $24::text, $25::text, $26::bytea, $27::boolean,
-    $28::bytea, $29::bytea, $30::text, $31::bigint,
-    $32::bigint, $13::bigint, cardinality($33::bigint[]), $34::text,
-    CASE WHEN $34::text = '' THEN 0 ELSE 1 END,
-    CASE WHEN $34::text = '' THEN 0 ELSE (extract(epoch FROM now()) * 1000000)::bigint + $35::bigint END
+  SELECT $1::text, $2::text, $27::text, p.turns, $28::text, $29::text, $26::boolean,
+    $30::bytea, $31::text, $32::text, $33::bytea, $34::boolean,
+    $35::bytea, $36::bytea, $37::text, $38::bigint,
+    $39::bigint, $13::bigint, cardinality($40::bigint[]), $41::text,
+    CASE WHEN $41::text = '' THEN 0 ELSE 1 END,
+    CASE WHEN $41::text = '' THEN 0 ELSE (extract(epoch FROM now()) * 1000000)::bigint + $42::bigint END
   FROM (SELECT created.turns FROM created UNION ALL SELECT admitted.turns FROM admitted) AS p
   RETURNING ordinal
 ), journal AS (
   INSERT INTO steps (org, session_id, turn_id, n, kind, first_event, at, data, items, cuts)
-  SELECT $1::text, $2::text, $20::text, j.n, j.kind, j.first_event, j.at, j.data, j.items, j.cuts
-  FROM opened, (SELECT unnest($33::bigint[]) AS n, unnest($36::text[]) AS kind,
-    unnest($37::bigint[]) AS first_event, unnest($38::bigint[]) AS at,
-    unnest($39::bytea[]) AS data, unnest($40::bytea[]) AS items, unnest($41::bytea[]) AS cuts) AS j
+  SELECT $1::text, $2::text, $27::text, j.n, j.kind, j.first_event, j.at, j.data, j.items, j.cuts
+  FROM opened, (SELECT unnest($40::bigint[]) AS n, unnest($43::text[]) AS kind,
+    unnest($44::bigint[]) AS first_event, unnest($45::bigint[]) AS at,
+    unnest($46::bytea[]) AS data, unnest($47::bytea[]) AS items, unnest($48::bytea[]) AS cuts) AS j
 ), contents AS (
   INSERT INTO blobs (org, sha256, mime_type, data, created_at)
-  SELECT $1::text, b.sha256, b.mime_type, b.data, $32::bigint
-  FROM opened, (SELECT unnest($42::text[]) AS sha256, unnest($43::bytea[]) AS mime_type,
-    unnest($44::bytea[]) AS data) AS b
+  SELECT $1::text, b.sha256, b.mime_type, b.data, $39::bigint
+  FROM opened, (SELECT unnest($49::text[]) AS sha256, unnest($50::bytea[]) AS mime_type,
+    unnest($51::bytea[]) AS data) AS b
   ON CONFLICT (org, sha256) DO NOTHING
 ), refs AS (
   INSERT INTO blob_refs (org, session_id, turn_id, sha256)
-  SELECT $1::text, $2::text, $20::text, r.sha256
-  FROM opened, (SELECT unnest($42::text[]) AS sha256) AS r
+  SELECT $1::text, $2::text, $27::text, r.sha256
+  FROM opened, (SELECT unnest($49::text[]) AS sha256) AS r
 )
 SELECT ordinal FROM opened
 `
@@ -394,6 +399,13 @@ type OpenTurnParams struct {
 	UpdatedAt           int64
 	ModeEntry           string
 	Creates             bool
+	EntryID             string
+	AuditUser           string
+	Role                string
+	Credential          string
+	RequestID           string
+	Address             string
+	AuditDetails        []byte
 	SolutionContext     []byte
 	LastResponseID      []byte
 	Version             int64
@@ -445,6 +457,13 @@ func (q *Queries) OpenTurn(ctx context.Context, arg OpenTurnParams) (int64, erro
 		arg.UpdatedAt,
 		arg.ModeEntry,
 		arg.Creates,
+		arg.EntryID,
+		arg.AuditUser,
+		arg.Role,
+		arg.Credential,
+		arg.RequestID,
+		arg.Address,
+		arg.AuditDetails,
 		arg.SolutionContext,
 		arg.LastResponseID,
 		arg.Version,

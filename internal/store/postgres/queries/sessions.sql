@@ -30,11 +30,9 @@ WHERE org = @org AND created_by = @created_by AND created_at > 0 AND created_at 
 ORDER BY created_at DESC, session_id DESC
 LIMIT @size;
 
--- The last condition makes a repeat change nothing.
 -- name: SetTools :execrows
 UPDATE sessions SET client_tools = @client_tools, version = version + 1, updated_at = @updated_at
-WHERE org = @org AND session_id = @session_id
-  AND (updated_at <> @updated_at OR client_tools IS DISTINCT FROM @client_tools);
+WHERE org = @org AND session_id = @session_id;
 
 -- name: SetMode :one
 UPDATE sessions SET mode = @mode, mode_entry = 'pending', version = version + 1, updated_at = @updated_at
@@ -63,7 +61,8 @@ SELECT sqlc.embed(s),
     WHERE w.org = s.org AND w.session_id = s.session_id AND w.queued) AS queued
 FROM sessions AS s WHERE s.org = @org AND s.session_id = @session_id;
 
--- Erases a session with everything under it, and the contents that nobody else uses.
+-- Erases a session with everything under it, and the contents that nobody else uses, and
+-- says so in the audit log.
 -- name: EraseSession :one
 WITH refs AS (
   DELETE FROM blob_refs AS r WHERE r.org = @org AND r.session_id = @session_id
@@ -76,6 +75,11 @@ WITH refs AS (
 ), erased AS (
   DELETE FROM sessions AS s WHERE s.org = @org AND s.session_id = @session_id
   RETURNING s.session_id
+), audited AS (
+  INSERT INTO audit (org, entry_id, at, action, user_id, role, credential, session_id, turn_id, subject, request_id, address, details)
+  SELECT @org, @entry_id::text, @at::bigint, 'session.erased', @user_id::text, @role::text, @credential::text,
+    erased.session_id, '', '', @request_id::text, @address::text, sqlc.narg('details')::bytea
+  FROM erased
 )
 SELECT count(*) FROM erased;
 

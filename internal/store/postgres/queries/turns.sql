@@ -12,6 +12,11 @@ WITH created AS (
   WHERE @creates::boolean
   ON CONFLICT (org, session_id) DO NOTHING
   RETURNING turns
+), audited AS (
+  INSERT INTO audit (org, entry_id, at, action, user_id, role, credential, session_id, turn_id, subject, request_id, address, details)
+  SELECT @org::text, @entry_id::text, @session_created_at::bigint, 'session.created', @audit_user::text, @role::text, @credential::text,
+    @session_id::text, '', '', @request_id::text, @address::text, sqlc.narg('audit_details')::bytea
+  FROM created
 ), admitted AS (
   UPDATE sessions AS s SET turns = s.turns + 1,
     solution_context = coalesce(sqlc.narg('solution_context')::bytea, s.solution_context),

@@ -39,8 +39,14 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.anyKeyStmt, err = db.PrepareContext(ctx, anyKey); err != nil {
 		return nil, fmt.Errorf("error preparing query AnyKey: %w", err)
 	}
+	if q.auditStmt, err = db.PrepareContext(ctx, audit); err != nil {
+		return nil, fmt.Errorf("error preparing query Audit: %w", err)
+	}
 	if q.blobStmt, err = db.PrepareContext(ctx, blob); err != nil {
 		return nil, fmt.Errorf("error preparing query Blob: %w", err)
+	}
+	if q.claimDeliveriesStmt, err = db.PrepareContext(ctx, claimDeliveries); err != nil {
+		return nil, fmt.Errorf("error preparing query ClaimDeliveries: %w", err)
 	}
 	if q.copyBlobRefsStmt, err = db.PrepareContext(ctx, copyBlobRefs); err != nil {
 		return nil, fmt.Errorf("error preparing query CopyBlobRefs: %w", err)
@@ -54,14 +60,32 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.countSessionsStmt, err = db.PrepareContext(ctx, countSessions); err != nil {
 		return nil, fmt.Errorf("error preparing query CountSessions: %w", err)
 	}
+	if q.countWebhooksStmt, err = db.PrepareContext(ctx, countWebhooks); err != nil {
+		return nil, fmt.Errorf("error preparing query CountWebhooks: %w", err)
+	}
 	if q.deleteOwnBlobsStmt, err = db.PrepareContext(ctx, deleteOwnBlobs); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteOwnBlobs: %w", err)
 	}
 	if q.deleteSessionStmt, err = db.PrepareContext(ctx, deleteSession); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteSession: %w", err)
 	}
+	if q.deleteWebhookStmt, err = db.PrepareContext(ctx, deleteWebhook); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteWebhook: %w", err)
+	}
+	if q.deleteWebhooksOfStmt, err = db.PrepareContext(ctx, deleteWebhooksOf); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteWebhooksOf: %w", err)
+	}
+	if q.deliveriesStmt, err = db.PrepareContext(ctx, deliveries); err != nil {
+		return nil, fmt.Errorf("error preparing query Deliveries: %w", err)
+	}
+	if q.disableWebhookStmt, err = db.PrepareContext(ctx, disableWebhook); err != nil {
+		return nil, fmt.Errorf("error preparing query DisableWebhook: %w", err)
+	}
 	if q.dropHoldStmt, err = db.PrepareContext(ctx, dropHold); err != nil {
 		return nil, fmt.Errorf("error preparing query DropHold: %w", err)
+	}
+	if q.dueWebhooksStmt, err = db.PrepareContext(ctx, dueWebhooks); err != nil {
+		return nil, fmt.Errorf("error preparing query DueWebhooks: %w", err)
 	}
 	if q.eraseHoldsStmt, err = db.PrepareContext(ctx, eraseHolds); err != nil {
 		return nil, fmt.Errorf("error preparing query EraseHolds: %w", err)
@@ -72,11 +96,35 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.eraseSpentStmt, err = db.PrepareContext(ctx, eraseSpent); err != nil {
 		return nil, fmt.Errorf("error preparing query EraseSpent: %w", err)
 	}
+	if q.erasureStmt, err = db.PrepareContext(ctx, erasure); err != nil {
+		return nil, fmt.Errorf("error preparing query Erasure: %w", err)
+	}
+	if q.everyWebhookStmt, err = db.PrepareContext(ctx, everyWebhook); err != nil {
+		return nil, fmt.Errorf("error preparing query EveryWebhook: %w", err)
+	}
 	if q.expiredStmt, err = db.PrepareContext(ctx, expired); err != nil {
 		return nil, fmt.Errorf("error preparing query Expired: %w", err)
 	}
 	if q.expiredQueuedStmt, err = db.PrepareContext(ctx, expiredQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query ExpiredQueued: %w", err)
+	}
+	if q.finishErasureStmt, err = db.PrepareContext(ctx, finishErasure); err != nil {
+		return nil, fmt.Errorf("error preparing query FinishErasure: %w", err)
+	}
+	if q.forgetDecisionsStmt, err = db.PrepareContext(ctx, forgetDecisions); err != nil {
+		return nil, fmt.Errorf("error preparing query ForgetDecisions: %w", err)
+	}
+	if q.forgetModeChangesStmt, err = db.PrepareContext(ctx, forgetModeChanges); err != nil {
+		return nil, fmt.Errorf("error preparing query ForgetModeChanges: %w", err)
+	}
+	if q.forgetTurnsStmt, err = db.PrepareContext(ctx, forgetTurns); err != nil {
+		return nil, fmt.Errorf("error preparing query ForgetTurns: %w", err)
+	}
+	if q.forgetWebhooksStmt, err = db.PrepareContext(ctx, forgetWebhooks); err != nil {
+		return nil, fmt.Errorf("error preparing query ForgetWebhooks: %w", err)
+	}
+	if q.giveUpDeliveriesStmt, err = db.PrepareContext(ctx, giveUpDeliveries); err != nil {
+		return nil, fmt.Errorf("error preparing query GiveUpDeliveries: %w", err)
 	}
 	if q.heldStmt, err = db.PrepareContext(ctx, held); err != nil {
 		return nil, fmt.Errorf("error preparing query Held: %w", err)
@@ -84,11 +132,20 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.idleQueuesStmt, err = db.PrepareContext(ctx, idleQueues); err != nil {
 		return nil, fmt.Errorf("error preparing query IdleQueues: %w", err)
 	}
+	if q.insertAuditStmt, err = db.PrepareContext(ctx, insertAudit); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertAudit: %w", err)
+	}
 	if q.insertBlobStmt, err = db.PrepareContext(ctx, insertBlob); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertBlob: %w", err)
 	}
 	if q.insertBlobRefStmt, err = db.PrepareContext(ctx, insertBlobRef); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertBlobRef: %w", err)
+	}
+	if q.insertDeliveriesStmt, err = db.PrepareContext(ctx, insertDeliveries); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertDeliveries: %w", err)
+	}
+	if q.insertErasureStmt, err = db.PrepareContext(ctx, insertErasure); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertErasure: %w", err)
 	}
 	if q.insertKeyStmt, err = db.PrepareContext(ctx, insertKey); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertKey: %w", err)
@@ -102,8 +159,14 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.insertStepStmt, err = db.PrepareContext(ctx, insertStep); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertStep: %w", err)
 	}
+	if q.insertTestDeliveryStmt, err = db.PrepareContext(ctx, insertTestDelivery); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertTestDelivery: %w", err)
+	}
 	if q.insertTurnStmt, err = db.PrepareContext(ctx, insertTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertTurn: %w", err)
+	}
+	if q.insertWebhookStmt, err = db.PrepareContext(ctx, insertWebhook); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertWebhook: %w", err)
 	}
 	if q.keyStmt, err = db.PrepareContext(ctx, key); err != nil {
 		return nil, fmt.Errorf("error preparing query Key: %w", err)
@@ -123,14 +186,26 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.modeChangesStmt, err = db.PrepareContext(ctx, modeChanges); err != nil {
 		return nil, fmt.Errorf("error preparing query ModeChanges: %w", err)
 	}
+	if q.moveAuditHorizonStmt, err = db.PrepareContext(ctx, moveAuditHorizon); err != nil {
+		return nil, fmt.Errorf("error preparing query MoveAuditHorizon: %w", err)
+	}
+	if q.moveErasureStmt, err = db.PrepareContext(ctx, moveErasure); err != nil {
+		return nil, fmt.Errorf("error preparing query MoveErasure: %w", err)
+	}
 	if q.moveSessionStmt, err = db.PrepareContext(ctx, moveSession); err != nil {
 		return nil, fmt.Errorf("error preparing query MoveSession: %w", err)
 	}
 	if q.moveTurnStmt, err = db.PrepareContext(ctx, moveTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query MoveTurn: %w", err)
 	}
+	if q.nextAuditOrgStmt, err = db.PrepareContext(ctx, nextAuditOrg); err != nil {
+		return nil, fmt.Errorf("error preparing query NextAuditOrg: %w", err)
+	}
 	if q.nextQueuedStmt, err = db.PrepareContext(ctx, nextQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query NextQueued: %w", err)
+	}
+	if q.openErasureStmt, err = db.PrepareContext(ctx, openErasure); err != nil {
+		return nil, fmt.Errorf("error preparing query OpenErasure: %w", err)
 	}
 	if q.openSpentStmt, err = db.PrepareContext(ctx, openSpent); err != nil {
 		return nil, fmt.Errorf("error preparing query OpenSpent: %w", err)
@@ -144,6 +219,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.revokeKeyStmt, err = db.PrepareContext(ctx, revokeKey); err != nil {
 		return nil, fmt.Errorf("error preparing query RevokeKey: %w", err)
 	}
+	if q.rotateWebhookStmt, err = db.PrepareContext(ctx, rotateWebhook); err != nil {
+		return nil, fmt.Errorf("error preparing query RotateWebhook: %w", err)
+	}
 	if q.sessionStmt, err = db.PrepareContext(ctx, session); err != nil {
 		return nil, fmt.Errorf("error preparing query Session: %w", err)
 	}
@@ -156,6 +234,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.sessionsOfStmt, err = db.PrepareContext(ctx, sessionsOf); err != nil {
 		return nil, fmt.Errorf("error preparing query SessionsOf: %w", err)
 	}
+	if q.sessionsOfAfterStmt, err = db.PrepareContext(ctx, sessionsOfAfter); err != nil {
+		return nil, fmt.Errorf("error preparing query SessionsOfAfter: %w", err)
+	}
 	if q.sessionsOfUserStmt, err = db.PrepareContext(ctx, sessionsOfUser); err != nil {
 		return nil, fmt.Errorf("error preparing query SessionsOfUser: %w", err)
 	}
@@ -164,6 +245,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.setToolsStmt, err = db.PrepareContext(ctx, setTools); err != nil {
 		return nil, fmt.Errorf("error preparing query SetTools: %w", err)
+	}
+	if q.settleDeliveryStmt, err = db.PrepareContext(ctx, settleDelivery); err != nil {
+		return nil, fmt.Errorf("error preparing query SettleDelivery: %w", err)
 	}
 	if q.spentStmt, err = db.PrepareContext(ctx, spent); err != nil {
 		return nil, fmt.Errorf("error preparing query Spent: %w", err)
@@ -177,6 +261,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.stirredStmt, err = db.PrepareContext(ctx, stirred); err != nil {
 		return nil, fmt.Errorf("error preparing query Stirred: %w", err)
 	}
+	if q.sweepDeliveriesStmt, err = db.PrepareContext(ctx, sweepDeliveries); err != nil {
+		return nil, fmt.Errorf("error preparing query SweepDeliveries: %w", err)
+	}
+	if q.sweepErasuresStmt, err = db.PrepareContext(ctx, sweepErasures); err != nil {
+		return nil, fmt.Errorf("error preparing query SweepErasures: %w", err)
+	}
 	if q.takeHoldStmt, err = db.PrepareContext(ctx, takeHold); err != nil {
 		return nil, fmt.Errorf("error preparing query TakeHold: %w", err)
 	}
@@ -189,6 +279,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.transcriptStmt, err = db.PrepareContext(ctx, transcript); err != nil {
 		return nil, fmt.Errorf("error preparing query Transcript: %w", err)
 	}
+	if q.trimAuditStmt, err = db.PrepareContext(ctx, trimAudit); err != nil {
+		return nil, fmt.Errorf("error preparing query TrimAudit: %w", err)
+	}
 	if q.turnStmt, err = db.PrepareContext(ctx, turn); err != nil {
 		return nil, fmt.Errorf("error preparing query Turn: %w", err)
 	}
@@ -200,6 +293,15 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.unfinishedStmt, err = db.PrepareContext(ctx, unfinished); err != nil {
 		return nil, fmt.Errorf("error preparing query Unfinished: %w", err)
+	}
+	if q.webhookStmt, err = db.PrepareContext(ctx, webhook); err != nil {
+		return nil, fmt.Errorf("error preparing query Webhook: %w", err)
+	}
+	if q.webhookOrgsStmt, err = db.PrepareContext(ctx, webhookOrgs); err != nil {
+		return nil, fmt.Errorf("error preparing query WebhookOrgs: %w", err)
+	}
+	if q.webhooksStmt, err = db.PrepareContext(ctx, webhooks); err != nil {
+		return nil, fmt.Errorf("error preparing query Webhooks: %w", err)
 	}
 	return &q, nil
 }
@@ -231,9 +333,19 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing anyKeyStmt: %w", cerr)
 		}
 	}
+	if q.auditStmt != nil {
+		if cerr := q.auditStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing auditStmt: %w", cerr)
+		}
+	}
 	if q.blobStmt != nil {
 		if cerr := q.blobStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing blobStmt: %w", cerr)
+		}
+	}
+	if q.claimDeliveriesStmt != nil {
+		if cerr := q.claimDeliveriesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing claimDeliveriesStmt: %w", cerr)
 		}
 	}
 	if q.copyBlobRefsStmt != nil {
@@ -256,6 +368,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing countSessionsStmt: %w", cerr)
 		}
 	}
+	if q.countWebhooksStmt != nil {
+		if cerr := q.countWebhooksStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countWebhooksStmt: %w", cerr)
+		}
+	}
 	if q.deleteOwnBlobsStmt != nil {
 		if cerr := q.deleteOwnBlobsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing deleteOwnBlobsStmt: %w", cerr)
@@ -266,9 +383,34 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing deleteSessionStmt: %w", cerr)
 		}
 	}
+	if q.deleteWebhookStmt != nil {
+		if cerr := q.deleteWebhookStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteWebhookStmt: %w", cerr)
+		}
+	}
+	if q.deleteWebhooksOfStmt != nil {
+		if cerr := q.deleteWebhooksOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteWebhooksOfStmt: %w", cerr)
+		}
+	}
+	if q.deliveriesStmt != nil {
+		if cerr := q.deliveriesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deliveriesStmt: %w", cerr)
+		}
+	}
+	if q.disableWebhookStmt != nil {
+		if cerr := q.disableWebhookStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing disableWebhookStmt: %w", cerr)
+		}
+	}
 	if q.dropHoldStmt != nil {
 		if cerr := q.dropHoldStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing dropHoldStmt: %w", cerr)
+		}
+	}
+	if q.dueWebhooksStmt != nil {
+		if cerr := q.dueWebhooksStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing dueWebhooksStmt: %w", cerr)
 		}
 	}
 	if q.eraseHoldsStmt != nil {
@@ -286,6 +428,16 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing eraseSpentStmt: %w", cerr)
 		}
 	}
+	if q.erasureStmt != nil {
+		if cerr := q.erasureStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing erasureStmt: %w", cerr)
+		}
+	}
+	if q.everyWebhookStmt != nil {
+		if cerr := q.everyWebhookStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing everyWebhookStmt: %w", cerr)
+		}
+	}
 	if q.expiredStmt != nil {
 		if cerr := q.expiredStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing expiredStmt: %w", cerr)
@@ -294,6 +446,36 @@ func (q *Queries) Close() error {
 	if q.expiredQueuedStmt != nil {
 		if cerr := q.expiredQueuedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing expiredQueuedStmt: %w", cerr)
+		}
+	}
+	if q.finishErasureStmt != nil {
+		if cerr := q.finishErasureStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing finishErasureStmt: %w", cerr)
+		}
+	}
+	if q.forgetDecisionsStmt != nil {
+		if cerr := q.forgetDecisionsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing forgetDecisionsStmt: %w", cerr)
+		}
+	}
+	if q.forgetModeChangesStmt != nil {
+		if cerr := q.forgetModeChangesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing forgetModeChangesStmt: %w", cerr)
+		}
+	}
+	if q.forgetTurnsStmt != nil {
+		if cerr := q.forgetTurnsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing forgetTurnsStmt: %w", cerr)
+		}
+	}
+	if q.forgetWebhooksStmt != nil {
+		if cerr := q.forgetWebhooksStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing forgetWebhooksStmt: %w", cerr)
+		}
+	}
+	if q.giveUpDeliveriesStmt != nil {
+		if cerr := q.giveUpDeliveriesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing giveUpDeliveriesStmt: %w", cerr)
 		}
 	}
 	if q.heldStmt != nil {
@@ -306,6 +488,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing idleQueuesStmt: %w", cerr)
 		}
 	}
+	if q.insertAuditStmt != nil {
+		if cerr := q.insertAuditStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertAuditStmt: %w", cerr)
+		}
+	}
 	if q.insertBlobStmt != nil {
 		if cerr := q.insertBlobStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertBlobStmt: %w", cerr)
@@ -314,6 +501,16 @@ func (q *Queries) Close() error {
 	if q.insertBlobRefStmt != nil {
 		if cerr := q.insertBlobRefStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertBlobRefStmt: %w", cerr)
+		}
+	}
+	if q.insertDeliveriesStmt != nil {
+		if cerr := q.insertDeliveriesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertDeliveriesStmt: %w", cerr)
+		}
+	}
+	if q.insertErasureStmt != nil {
+		if cerr := q.insertErasureStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertErasureStmt: %w", cerr)
 		}
 	}
 	if q.insertKeyStmt != nil {
@@ -336,9 +533,19 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing insertStepStmt: %w", cerr)
 		}
 	}
+	if q.insertTestDeliveryStmt != nil {
+		if cerr := q.insertTestDeliveryStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertTestDeliveryStmt: %w", cerr)
+		}
+	}
 	if q.insertTurnStmt != nil {
 		if cerr := q.insertTurnStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertTurnStmt: %w", cerr)
+		}
+	}
+	if q.insertWebhookStmt != nil {
+		if cerr := q.insertWebhookStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertWebhookStmt: %w", cerr)
 		}
 	}
 	if q.keyStmt != nil {
@@ -371,6 +578,16 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing modeChangesStmt: %w", cerr)
 		}
 	}
+	if q.moveAuditHorizonStmt != nil {
+		if cerr := q.moveAuditHorizonStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing moveAuditHorizonStmt: %w", cerr)
+		}
+	}
+	if q.moveErasureStmt != nil {
+		if cerr := q.moveErasureStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing moveErasureStmt: %w", cerr)
+		}
+	}
 	if q.moveSessionStmt != nil {
 		if cerr := q.moveSessionStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing moveSessionStmt: %w", cerr)
@@ -381,9 +598,19 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing moveTurnStmt: %w", cerr)
 		}
 	}
+	if q.nextAuditOrgStmt != nil {
+		if cerr := q.nextAuditOrgStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing nextAuditOrgStmt: %w", cerr)
+		}
+	}
 	if q.nextQueuedStmt != nil {
 		if cerr := q.nextQueuedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing nextQueuedStmt: %w", cerr)
+		}
+	}
+	if q.openErasureStmt != nil {
+		if cerr := q.openErasureStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing openErasureStmt: %w", cerr)
 		}
 	}
 	if q.openSpentStmt != nil {
@@ -406,6 +633,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing revokeKeyStmt: %w", cerr)
 		}
 	}
+	if q.rotateWebhookStmt != nil {
+		if cerr := q.rotateWebhookStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing rotateWebhookStmt: %w", cerr)
+		}
+	}
 	if q.sessionStmt != nil {
 		if cerr := q.sessionStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing sessionStmt: %w", cerr)
@@ -426,6 +658,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing sessionsOfStmt: %w", cerr)
 		}
 	}
+	if q.sessionsOfAfterStmt != nil {
+		if cerr := q.sessionsOfAfterStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing sessionsOfAfterStmt: %w", cerr)
+		}
+	}
 	if q.sessionsOfUserStmt != nil {
 		if cerr := q.sessionsOfUserStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing sessionsOfUserStmt: %w", cerr)
@@ -439,6 +676,11 @@ func (q *Queries) Close() error {
 	if q.setToolsStmt != nil {
 		if cerr := q.setToolsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setToolsStmt: %w", cerr)
+		}
+	}
+	if q.settleDeliveryStmt != nil {
+		if cerr := q.settleDeliveryStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing settleDeliveryStmt: %w", cerr)
 		}
 	}
 	if q.spentStmt != nil {
@@ -461,6 +703,16 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing stirredStmt: %w", cerr)
 		}
 	}
+	if q.sweepDeliveriesStmt != nil {
+		if cerr := q.sweepDeliveriesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing sweepDeliveriesStmt: %w", cerr)
+		}
+	}
+	if q.sweepErasuresStmt != nil {
+		if cerr := q.sweepErasuresStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing sweepErasuresStmt: %w", cerr)
+		}
+	}
 	if q.takeHoldStmt != nil {
 		if cerr := q.takeHoldStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing takeHoldStmt: %w", cerr)
@@ -481,6 +733,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing transcriptStmt: %w", cerr)
 		}
 	}
+	if q.trimAuditStmt != nil {
+		if cerr := q.trimAuditStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing trimAuditStmt: %w", cerr)
+		}
+	}
 	if q.turnStmt != nil {
 		if cerr := q.turnStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing turnStmt: %w", cerr)
@@ -499,6 +756,21 @@ func (q *Queries) Close() error {
 	if q.unfinishedStmt != nil {
 		if cerr := q.unfinishedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing unfinishedStmt: %w", cerr)
+		}
+	}
+	if q.webhookStmt != nil {
+		if cerr := q.webhookStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing webhookStmt: %w", cerr)
+		}
+	}
+	if q.webhookOrgsStmt != nil {
+		if cerr := q.webhookOrgsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing webhookOrgsStmt: %w", cerr)
+		}
+	}
+	if q.webhooksStmt != nil {
+		if cerr := q.webhooksStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing webhooksStmt: %w", cerr)
 		}
 	}
 	return err
@@ -538,131 +810,199 @@ func (q *Queries) queryRow(ctx context.Context, stmt *sql.Stmt, query string, ar
 }
 
 type Queries struct {
-	db                    DBTX
-	tx                    *sql.Tx
-	addSpentStmt          *sql.Stmt
-	admissionStmt         *sql.Stmt
-	admitStmt             *sql.Stmt
-	allKeysStmt           *sql.Stmt
-	anyKeyStmt            *sql.Stmt
-	blobStmt              *sql.Stmt
-	copyBlobRefsStmt      *sql.Stmt
-	copyStepsStmt         *sql.Stmt
-	copyTurnsStmt         *sql.Stmt
-	countSessionsStmt     *sql.Stmt
-	deleteOwnBlobsStmt    *sql.Stmt
-	deleteSessionStmt     *sql.Stmt
-	dropHoldStmt          *sql.Stmt
-	eraseHoldsStmt        *sql.Stmt
-	eraseSessionSpentStmt *sql.Stmt
-	eraseSpentStmt        *sql.Stmt
-	expiredStmt           *sql.Stmt
-	expiredQueuedStmt     *sql.Stmt
-	heldStmt              *sql.Stmt
-	idleQueuesStmt        *sql.Stmt
-	insertBlobStmt        *sql.Stmt
-	insertBlobRefStmt     *sql.Stmt
-	insertKeyStmt         *sql.Stmt
-	insertModeChangeStmt  *sql.Stmt
-	insertSessionStmt     *sql.Stmt
-	insertStepStmt        *sql.Stmt
-	insertTurnStmt        *sql.Stmt
-	keyStmt               *sql.Stmt
-	keyByIDStmt           *sql.Stmt
-	keysStmt              *sql.Stmt
-	lastCompletedStmt     *sql.Stmt
-	modeChangeByCallStmt  *sql.Stmt
-	modeChangesStmt       *sql.Stmt
-	moveSessionStmt       *sql.Stmt
-	moveTurnStmt          *sql.Stmt
-	nextQueuedStmt        *sql.Stmt
-	openSpentStmt         *sql.Stmt
-	positionStmt          *sql.Stmt
-	putHoldStmt           *sql.Stmt
-	revokeKeyStmt         *sql.Stmt
-	sessionStmt           *sql.Stmt
-	sessionsStmt          *sql.Stmt
-	sessionsAfterStmt     *sql.Stmt
-	sessionsOfStmt        *sql.Stmt
-	sessionsOfUserStmt    *sql.Stmt
-	setModeStmt           *sql.Stmt
-	setToolsStmt          *sql.Stmt
-	spentStmt             *sql.Stmt
-	standingStmt          *sql.Stmt
-	stepsStmt             *sql.Stmt
-	stirredStmt           *sql.Stmt
-	takeHoldStmt          *sql.Stmt
-	ticketStmt            *sql.Stmt
-	touchKeyStmt          *sql.Stmt
-	transcriptStmt        *sql.Stmt
-	turnStmt              *sql.Stmt
-	turnBlobsStmt         *sql.Stmt
-	turnsStmt             *sql.Stmt
-	unfinishedStmt        *sql.Stmt
+	db                     DBTX
+	tx                     *sql.Tx
+	addSpentStmt           *sql.Stmt
+	admissionStmt          *sql.Stmt
+	admitStmt              *sql.Stmt
+	allKeysStmt            *sql.Stmt
+	anyKeyStmt             *sql.Stmt
+	auditStmt              *sql.Stmt
+	blobStmt               *sql.Stmt
+	claimDeliveriesStmt    *sql.Stmt
+	copyBlobRefsStmt       *sql.Stmt
+	copyStepsStmt          *sql.Stmt
+	copyTurnsStmt          *sql.Stmt
+	countSessionsStmt      *sql.Stmt
+	countWebhooksStmt      *sql.Stmt
+	deleteOwnBlobsStmt     *sql.Stmt
+	deleteSessionStmt      *sql.Stmt
+	deleteWebhookStmt      *sql.Stmt
+	deleteWebhooksOfStmt   *sql.Stmt
+	deliveriesStmt         *sql.Stmt
+	disableWebhookStmt     *sql.Stmt
+	dropHoldStmt           *sql.Stmt
+	dueWebhooksStmt        *sql.Stmt
+	eraseHoldsStmt         *sql.Stmt
+	eraseSessionSpentStmt  *sql.Stmt
+	eraseSpentStmt         *sql.Stmt
+	erasureStmt            *sql.Stmt
+	everyWebhookStmt       *sql.Stmt
+	expiredStmt            *sql.Stmt
+	expiredQueuedStmt      *sql.Stmt
+	finishErasureStmt      *sql.Stmt
+	forgetDecisionsStmt    *sql.Stmt
+	forgetModeChangesStmt  *sql.Stmt
+	forgetTurnsStmt        *sql.Stmt
+	forgetWebhooksStmt     *sql.Stmt
+	giveUpDeliveriesStmt   *sql.Stmt
+	heldStmt               *sql.Stmt
+	idleQueuesStmt         *sql.Stmt
+	insertAuditStmt        *sql.Stmt
+	insertBlobStmt         *sql.Stmt
+	insertBlobRefStmt      *sql.Stmt
+	insertDeliveriesStmt   *sql.Stmt
+	insertErasureStmt      *sql.Stmt
+	insertKeyStmt          *sql.Stmt
+	insertModeChangeStmt   *sql.Stmt
+	insertSessionStmt      *sql.Stmt
+	insertStepStmt         *sql.Stmt
+	insertTestDeliveryStmt *sql.Stmt
+	insertTurnStmt         *sql.Stmt
+	insertWebhookStmt      *sql.Stmt
+	keyStmt                *sql.Stmt
+	keyByIDStmt            *sql.Stmt
+	keysStmt               *sql.Stmt
+	lastCompletedStmt      *sql.Stmt
+	modeChangeByCallStmt   *sql.Stmt
+	modeChangesStmt        *sql.Stmt
+	moveAuditHorizonStmt   *sql.Stmt
+	moveErasureStmt        *sql.Stmt
+	moveSessionStmt        *sql.Stmt
+	moveTurnStmt           *sql.Stmt
+	nextAuditOrgStmt       *sql.Stmt
+	nextQueuedStmt         *sql.Stmt
+	openErasureStmt        *sql.Stmt
+	openSpentStmt          *sql.Stmt
+	positionStmt           *sql.Stmt
+	putHoldStmt            *sql.Stmt
+	revokeKeyStmt          *sql.Stmt
+	rotateWebhookStmt      *sql.Stmt
+	sessionStmt            *sql.Stmt
+	sessionsStmt           *sql.Stmt
+	sessionsAfterStmt      *sql.Stmt
+	sessionsOfStmt         *sql.Stmt
+	sessionsOfAfterStmt    *sql.Stmt
+	sessionsOfUserStmt     *sql.Stmt
+	setModeStmt            *sql.Stmt
+	setToolsStmt           *sql.Stmt
+	settleDeliveryStmt     *sql.Stmt
+	spentStmt              *sql.Stmt
+	standingStmt           *sql.Stmt
+	stepsStmt              *sql.Stmt
+	stirredStmt            *sql.Stmt
+	sweepDeliveriesStmt    *sql.Stmt
+	sweepErasuresStmt      *sql.Stmt
+	takeHoldStmt           *sql.Stmt
+	ticketStmt             *sql.Stmt
+	touchKeyStmt           *sql.Stmt
+	transcriptStmt         *sql.Stmt
+	trimAuditStmt          *sql.Stmt
+	turnStmt               *sql.Stmt
+	turnBlobsStmt          *sql.Stmt
+	turnsStmt              *sql.Stmt
+	unfinishedStmt         *sql.Stmt
+	webhookStmt            *sql.Stmt
+	webhookOrgsStmt        *sql.Stmt
+	webhooksStmt           *sql.Stmt
 }
 
 func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 	return &Queries{
-		db:                    tx,
-		tx:                    tx,
-		addSpentStmt:          q.addSpentStmt,
-		admissionStmt:         q.admissionStmt,
-		admitStmt:             q.admitStmt,
-		allKeysStmt:           q.allKeysStmt,
-		anyKeyStmt:            q.anyKeyStmt,
-		blobStmt:              q.blobStmt,
-		copyBlobRefsStmt:      q.copyBlobRefsStmt,
-		copyStepsStmt:         q.copyStepsStmt,
-		copyTurnsStmt:         q.copyTurnsStmt,
-		countSessionsStmt:     q.countSessionsStmt,
-		deleteOwnBlobsStmt:    q.deleteOwnBlobsStmt,
-		deleteSessionStmt:     q.deleteSessionStmt,
-		dropHoldStmt:          q.dropHoldStmt,
-		eraseHoldsStmt:        q.eraseHoldsStmt,
-		eraseSessionSpentStmt: q.eraseSessionSpentStmt,
-		eraseSpentStmt:        q.eraseSpentStmt,
-		expiredStmt:           q.expiredStmt,
-		expiredQueuedStmt:     q.expiredQueuedStmt,
-		heldStmt:              q.heldStmt,
-		idleQueuesStmt:        q.idleQueuesStmt,
-		insertBlobStmt:        q.insertBlobStmt,
-		insertBlobRefStmt:     q.insertBlobRefStmt,
-		insertKeyStmt:         q.insertKeyStmt,
-		insertModeChangeStmt:  q.insertModeChangeStmt,
-		insertSessionStmt:     q.insertSessionStmt,
-		insertStepStmt:        q.insertStepStmt,
-		insertTurnStmt:        q.insertTurnStmt,
-		keyStmt:               q.keyStmt,
-		keyByIDStmt:           q.keyByIDStmt,
-		keysStmt:              q.keysStmt,
-		lastCompletedStmt:     q.lastCompletedStmt,
-		modeChangeByCallStmt:  q.modeChangeByCallStmt,
-		modeChangesStmt:       q.modeChangesStmt,
-		moveSessionStmt:       q.moveSessionStmt,
-		moveTurnStmt:          q.moveTurnStmt,
-		nextQueuedStmt:        q.nextQueuedStmt,
-		openSpentStmt:         q.openSpentStmt,
-		positionStmt:          q.positionStmt,
-		putHoldStmt:           q.putHoldStmt,
-		revokeKeyStmt:         q.revokeKeyStmt,
-		sessionStmt:           q.sessionStmt,
-		sessionsStmt:          q.sessionsStmt,
-		sessionsAfterStmt:     q.sessionsAfterStmt,
-		sessionsOfStmt:        q.sessionsOfStmt,
-		sessionsOfUserStmt:    q.sessionsOfUserStmt,
-		setModeStmt:           q.setModeStmt,
-		setToolsStmt:          q.setToolsStmt,
-		spentStmt:             q.spentStmt,
-		standingStmt:          q.standingStmt,
-		stepsStmt:             q.stepsStmt,
-		stirredStmt:           q.stirredStmt,
-		takeHoldStmt:          q.takeHoldStmt,
-		ticketStmt:            q.ticketStmt,
-		touchKeyStmt:          q.touchKeyStmt,
-		transcriptStmt:        q.transcriptStmt,
-		turnStmt:              q.turnStmt,
-		turnBlobsStmt:         q.turnBlobsStmt,
-		turnsStmt:             q.turnsStmt,
-		unfinishedStmt:        q.unfinishedStmt,
+		db:                     tx,
+		tx:                     tx,
+		addSpentStmt:           q.addSpentStmt,
+		admissionStmt:          q.admissionStmt,
+		admitStmt:              q.admitStmt,
+		allKeysStmt:            q.allKeysStmt,
+		anyKeyStmt:             q.anyKeyStmt,
+		auditStmt:              q.auditStmt,
+		blobStmt:               q.blobStmt,
+		claimDeliveriesStmt:    q.claimDeliveriesStmt,
+		copyBlobRefsStmt:       q.copyBlobRefsStmt,
+		copyStepsStmt:          q.copyStepsStmt,
+		copyTurnsStmt:          q.copyTurnsStmt,
+		countSessionsStmt:      q.countSessionsStmt,
+		countWebhooksStmt:      q.countWebhooksStmt,
+		deleteOwnBlobsStmt:     q.deleteOwnBlobsStmt,
+		deleteSessionStmt:      q.deleteSessionStmt,
+		deleteWebhookStmt:      q.deleteWebhookStmt,
+		deleteWebhooksOfStmt:   q.deleteWebhooksOfStmt,
+		deliveriesStmt:         q.deliveriesStmt,
+		disableWebhookStmt:     q.disableWebhookStmt,
+		dropHoldStmt:           q.dropHoldStmt,
+		dueWebhooksStmt:        q.dueWebhooksStmt,
+		eraseHoldsStmt:         q.eraseHoldsStmt,
+		eraseSessionSpentStmt:  q.eraseSessionSpentStmt,
+		eraseSpentStmt:         q.eraseSpentStmt,
+		erasureStmt:            q.erasureStmt,
+		everyWebhookStmt:       q.everyWebhookStmt,
+		expiredStmt:            q.expiredStmt,
+		expiredQueuedStmt:      q.expiredQueuedStmt,
+		finishErasureStmt:      q.finishErasureStmt,
+		forgetDecisionsStmt:    q.forgetDecisionsStmt,
+		forgetModeChangesStmt:  q.forgetModeChangesStmt,
+		forgetTurnsStmt:        q.forgetTurnsStmt,
+		forgetWebhooksStmt:     q.forgetWebhooksStmt,
+		giveUpDeliveriesStmt:   q.giveUpDeliveriesStmt,
+		heldStmt:               q.heldStmt,
+		idleQueuesStmt:         q.idleQueuesStmt,
+		insertAuditStmt:        q.insertAuditStmt,
+		insertBlobStmt:         q.insertBlobStmt,
+		insertBlobRefStmt:      q.insertBlobRefStmt,
+		insertDeliveriesStmt:   q.insertDeliveriesStmt,
+		insertErasureStmt:      q.insertErasureStmt,
+		insertKeyStmt:          q.insertKeyStmt,
+		insertModeChangeStmt:   q.insertModeChangeStmt,
+		insertSessionStmt:      q.insertSessionStmt,
+		insertStepStmt:         q.insertStepStmt,
+		insertTestDeliveryStmt: q.insertTestDeliveryStmt,
+		insertTurnStmt:         q.insertTurnStmt,
+		insertWebhookStmt:      q.insertWebhookStmt,
+		keyStmt:                q.keyStmt,
+		keyByIDStmt:            q.keyByIDStmt,
+		keysStmt:               q.keysStmt,
+		lastCompletedStmt:      q.lastCompletedStmt,
+		modeChangeByCallStmt:   q.modeChangeByCallStmt,
+		modeChangesStmt:        q.modeChangesStmt,
+		moveAuditHorizonStmt:   q.moveAuditHorizonStmt,
+		moveErasureStmt:        q.moveErasureStmt,
+		moveSessionStmt:        q.moveSessionStmt,
+		moveTurnStmt:           q.moveTurnStmt,
+		nextAuditOrgStmt:       q.nextAuditOrgStmt,
+		nextQueuedStmt:         q.nextQueuedStmt,
+		openErasureStmt:        q.openErasureStmt,
+		openSpentStmt:          q.openSpentStmt,
+		positionStmt:           q.positionStmt,
+		putHoldStmt:            q.putHoldStmt,
+		revokeKeyStmt:          q.revokeKeyStmt,
+		rotateWebhookStmt:      q.rotateWebhookStmt,
+		sessionStmt:            q.sessionStmt,
+		sessionsStmt:           q.sessionsStmt,
+		sessionsAfterStmt:      q.sessionsAfterStmt,
+		sessionsOfStmt:         q.sessionsOfStmt,
+		sessionsOfAfterStmt:    q.sessionsOfAfterStmt,
+		sessionsOfUserStmt:     q.sessionsOfUserStmt,
+		setModeStmt:            q.setModeStmt,
+		setToolsStmt:           q.setToolsStmt,
+		settleDeliveryStmt:     q.settleDeliveryStmt,
+		spentStmt:              q.spentStmt,
+		standingStmt:           q.standingStmt,
+		stepsStmt:              q.stepsStmt,
+		stirredStmt:            q.stirredStmt,
+		sweepDeliveriesStmt:    q.sweepDeliveriesStmt,
+		sweepErasuresStmt:      q.sweepErasuresStmt,
+		takeHoldStmt:           q.takeHoldStmt,
+		ticketStmt:             q.ticketStmt,
+		touchKeyStmt:           q.touchKeyStmt,
+		transcriptStmt:         q.transcriptStmt,
+		trimAuditStmt:          q.trimAuditStmt,
+		turnStmt:               q.turnStmt,
+		turnBlobsStmt:          q.turnBlobsStmt,
+		turnsStmt:              q.turnsStmt,
+		unfinishedStmt:         q.unfinishedStmt,
+		webhookStmt:            q.webhookStmt,
+		webhookOrgsStmt:        q.webhookOrgsStmt,
+		webhooksStmt:           q.webhooksStmt,
 	}
 }
