@@ -86,7 +86,7 @@ func (m *matrix) ask(o operation, owner string, x thing) {
 		y.turn = strings.Repeat("0", len(x.turn))
 		y.response = responseID(1, y.session, y.turn)
 	}
-	renamed := strings.NewReplacer(x.response, y.response, clip(x.response), clip(y.response), x.key, y.key, x.session, y.session, x.turn, y.turn)
+	renamed := strings.NewReplacer(x.response, y.response, clip(x.response), clip(y.response), x.key, y.key, x.webhook, y.webhook, x.erasure, y.erasure, userOf(x.org), userOf(y.org), x.org, y.org, x.session, y.session, x.turn, y.turn)
 	twins := o.requests(m.t, y)
 	for i, q := range o.requests(m.t, x) {
 		got := m.send(owner, q)
@@ -125,7 +125,8 @@ func (m *matrix) send(owner string, q request) answer {
 			continue
 		}
 		marks := []string{canary(org)}
-		if name := "-" + org + "-"; !strings.Contains(told, name) {
+		// The attacker's own audit log has the names that it has tried.
+		if name := "-" + org + "-"; !strings.Contains(told, name) && !strings.HasPrefix(q.target, "/v1/audit") {
 			marks = append(marks, name) // names that the attacker did not bring
 		}
 		for place, text := range map[string]string{"answer": a.body, "headers": fmt.Sprint(a.header), "log": a.log} {
@@ -145,6 +146,11 @@ func (m *matrix) tidy(q request, a answer) {
 	m.t.Helper()
 	if q.method == http.MethodGet || a.status >= 300 && a.status != http.StatusBadGateway {
 		return
+	}
+	if q.target == "/v1/webhooks" {
+		var made struct{ WebhookID string }
+		read(m.t, a, &made)
+		m.want(m.attacker, request{"DELETE", "/v1/webhooks/" + made.WebhookID, "", nil}, 204)
 	}
 	for _, id := range m.sessions() {
 		if !slices.Contains(m.has, id) {

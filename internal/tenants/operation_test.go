@@ -61,6 +61,7 @@ func operations(t *testing.T) []operation {
 func inPath(x thing) map[string]string {
 	return map[string]string{
 		"sessionId": x.session, "turnId": x.turn, "approvalId": x.approval, "responseId": x.response, "keyId": x.key,
+		"webhookId": x.webhook, "erasureId": x.erasure, "userId": userOf(x.org),
 		"key": "general", "model": "default", // the same for everybody
 	}
 }
@@ -70,7 +71,8 @@ func beside(x thing, path string) map[string][]string {
 	return map[string][]string{
 		"limit": {"1"}, "cursor": {x.cursors[path[strings.LastIndexByte(path, '/')+1:]], x.cursors["sessions"]},
 		"after": {"0", "1", "msg_" + x.response}, "Last-Event-ID": {"0", "1"}, "stream": {"true"}, "starting_after": {"0"}, "order": {"asc"}, "force": {"true"},
-		"Idempotency-Key": {x.idempotencyKey},
+		"Idempotency-Key": {x.idempotencyKey}, "confirm": {x.org},
+		"session": {x.session}, "user": {"ann", userOf(x.org)}, "action": {"session.created", "key.created"}, "since": {"2020-01-01T00:00:00Z"}, "until": {"2100-01-01T00:00:00Z"},
 	}
 }
 
@@ -91,6 +93,7 @@ func bodies(x thing) map[string][]string {
 		"branchSession":  {"{}", encode(map[string]string{"atTurnId": x.turn}), encode(map[string]string{"sessionId": "s-new-branch", "atTurnId": x.turn})},
 		"decideApproval": {`{"decision":"approve"}`, `{"decision":"deny"}`},
 		"createKey":      {`{"user":"ann","role":"user","name":"one more"}`},
+		"createWebhook":  {`{"url":"https://example.com/one-more","events":["turn.failed"]}`},
 		"createResponse": {
 			encode(map[string]any{"conversation": x.session, "input": "What about the harbour?"}),
 			encode(map[string]any{"conversation": x.session, "input": output}),

@@ -25,6 +25,7 @@ import (
 	"github.com/aptixhq/aptix/internal/llm"
 	"github.com/aptixhq/aptix/internal/llm/demo"
 	"github.com/aptixhq/aptix/internal/mode"
+	"github.com/aptixhq/aptix/internal/outbound"
 	"github.com/aptixhq/aptix/internal/pgtest"
 	"github.com/aptixhq/aptix/internal/pipeline"
 	"github.com/aptixhq/aptix/internal/rag"
@@ -40,6 +41,7 @@ import (
 	"github.com/aptixhq/aptix/internal/store/sqlite"
 	"github.com/aptixhq/aptix/internal/tool"
 	"github.com/aptixhq/aptix/internal/tool/builtin"
+	"github.com/aptixhq/aptix/internal/webhook"
 )
 
 // cluster is the PostgreSQL server of the tests.
@@ -53,6 +55,8 @@ type journal interface {
 	session.Store
 	reasoner.Sessions
 	auth.Store
+	server.AuditLog
+	webhook.Registry
 	Close() error
 }
 
@@ -123,6 +127,7 @@ func newRig(t *testing.T, s journal) *rig {
 	must(err)
 	r.edge, err = server.New(server.Config{
 		Turns: turns, Sessions: theirs, Responses: door, Catalog: catalog, Registry: registry, Log: log, Auth: tokens{}, Keys: keys,
+		Audit: s, Erasures: r.pipeline, Webhooks: webhook.New(s, outbound.Policy{}),
 	})
 	must(err)
 	t.Cleanup(func() {

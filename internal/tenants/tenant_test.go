@@ -19,10 +19,10 @@ func canary(org string) string { return "canary-" + org + "-5f1c" }
 
 // thing is a turn and what hangs on it, by the names under which it can be asked for.
 type thing struct {
-	state                    string
+	org, state               string
 	session, turn            string
 	approval, response, call string
-	key                      string            // an API key's id
+	key, webhook, erasure    string            // ids
 	cursors                  map[string]string // by the last part of the list's path
 	idempotencyKey           string
 }
@@ -36,8 +36,9 @@ func turnOf(org, state string) string    { return "t-" + org + "-" + state }
 // thingOf names a thing, whether it is there or not: as somebody would who has guessed
 // how names are made.
 func thingOf(org, state string) thing {
-	return thing{state: state, session: sessionOf(org, state), turn: turnOf(org, state), approval: "apr_1",
-		response: responseID(1, sessionOf(org, state), turnOf(org, state)), call: "call_1", key: "0000000000000000", idempotencyKey: "key-" + org}
+	return thing{org: org, state: state, session: sessionOf(org, state), turn: turnOf(org, state), approval: "apr_1",
+		response: responseID(1, sessionOf(org, state), turnOf(org, state)), call: "call_1", key: "0000000000000000",
+		webhook: "wh_" + strings.Repeat("0", 26), erasure: "era_" + strings.Repeat("0", 26), idempotencyKey: "key-" + org}
 }
 
 // tenant is an organisation with all that it has.
@@ -69,21 +70,49 @@ func (r *rig) settle(org, names string) tenant {
 	r.want(org, request{"POST", "/v1/sessions/" + done.session + "/branch", encode(map[string]string{"sessionId": sessionOf(names, "branch")}), nil}, 201)
 	cursors := map[string]string{}
 	for _, list := range []string{"/v1/sessions", "/v1/sessions/" + done.session + "/mode-history", "/v1/sessions/" + done.session + "/turns"} {
-		var page struct{ NextCursor string }
-		read(r.t, r.want(org, request{"GET", list + "?limit=1", "", nil}, 200), &page)
-		if page.NextCursor == "" {
-			r.t.Fatalf("%s has one page only", list)
-		}
-		cursors[list[strings.LastIndexByte(list, '/')+1:]] = page.NextCursor
+		cursors[list[strings.LastIndexByte(list, '/')+1:]] = r.secondPage(org, list)
 	}
 	var key struct{ KeyID string }
 	for range 2 {
 		read(r.t, r.want(org, request{"POST", "/v1/keys", encode(map[string]string{"user": "ann", "role": "admin", "name": "Key of " + c}), nil}, 201), &key)
 	}
+	hook := r.hook(org, c)
+	for _, list := range []string{"/v1/webhooks/" + hook + "/deliveries", "/v1/audit"} {
+		cursors[list[strings.LastIndexByte(list, '/')+1:]] = r.secondPage(org, list)
+	}
+	var erasure struct{ ErasureID string }
+	read(r.t, r.want(org, request{"DELETE", "/v1/users/" + userOf(names), "", nil}, 202), &erasure)
 	for i := range n.things {
-		n.things[i].cursors, n.things[i].key = cursors, key.KeyID
+		x := &n.things[i]
+		x.cursors, x.key, x.webhook, x.erasure = cursors, key.KeyID, hook, erasure.ErasureID
 	}
 	return n
+}
+
+// userOf is somebody of an organisation of whom there is nothing.
+func userOf(org string) string { return "u-" + org + "-gone" }
+
+// secondPage returns the cursor of a list's second page.
+func (r *rig) secondPage(org, list string) string {
+	r.t.Helper()
+	var page struct{ NextCursor string }
+	read(r.t, r.want(org, request{"GET", list + "?limit=1", "", nil}, 200), &page)
+	if page.NextCursor == "" {
+		r.t.Fatalf("%s has one page only", list)
+	}
+	return page.NextCursor
+}
+
+// hook makes a webhook, to which something is to be sent.
+func (r *rig) hook(org, c string) string {
+	r.t.Helper()
+	var hook struct{ WebhookID string }
+	read(r.t, r.want(org, request{"POST", "/v1/webhooks", encode(map[string]any{"url": "https://example.com/" + c, "events": []string{"turn.completed"},
+		"description": "Webhook of " + c}), nil}, 201), &hook)
+	for range 2 {
+		r.want(org, request{"POST", "/v1/webhooks/" + hook.WebhookID + "/test", "", nil}, 202)
+	}
+	return hook.WebhookID
 }
 
 // run brings the turn of a thing into its state.
@@ -141,6 +170,8 @@ func (r *rig) belongings(n tenant) string {
 	}
 	add("/v1/sessions")
 	add("/v1/keys")
+	add("/v1/webhooks")
+	add("/v1/webhooks/" + n.things[0].webhook + "/deliveries")
 	for _, x := range append(n.things, thingOf(n.names, "branch")) {
 		session := "/v1/sessions/" + x.session
 		add(session)
