@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/budget"
 	"github.com/aptixhq/aptix/internal/store"
 )
 
@@ -37,7 +38,14 @@ var (
 const (
 	secretHash = "hash-of-the-secret"
 	secretKey  = agent.KeyID("0123456789abcdef")
+
+	secretErasure = "ers_of-the-other"
 )
+
+var secretScope = budget.Scope{Period: "2026-01"}
+
+// hookOf names the webhook that each organisation calls alike.
+func hookOf(o agent.OrgID) store.WebhookKey { return store.WebhookKey{Org: o, Webhook: "wh_1"} }
 
 // access is a method called in the name of an organisation, with the names of the other
 // one's things.
@@ -159,7 +167,92 @@ func accesses() map[string]access {
 		"TouchKey": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
 			return nil, s.TouchKey(t.Context(), o, secretKey, start)
 		},
-		// It makes what is the caller's own, so it succeeds for anybody.
+		"CountSessions": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
+			return s.CountSessions(t.Context(), o, 10)
+		},
+		"SessionsAfter": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
+			return s.SessionsAfter(t.Context(), o, "", 10)
+		},
+		"ForgetUser": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
+			return nil, s.ForgetUser(t.Context(), o, victim.Session, secret)
+		},
+		"Audit": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
+			rows, _, err := s.Audit(t.Context(), o, store.AuditFilter{Session: victim.Session}, store.Page{})
+			return rows, err
+		},
+		"Erasure": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
+			return s.Erasure(t.Context(), o, secretErasure)
+		},
+		"MoveErasure": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
+			return nil, s.MoveErasure(t.Context(), store.Erasure{Org: o, ID: secretErasure, User: "eve"}, 9, time.Hour)
+		},
+		"FinishErasure": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
+			return nil, s.FinishErasure(t.Context(), store.Erasure{Org: o, ID: secretErasure, User: "eve"})
+		},
+		"Webhook": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
+			return s.Webhook(t.Context(), hookOf(o))
+		},
+		"Webhooks": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
+			return s.Webhooks(t.Context(), o)
+		},
+		"DeleteWebhook": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
+			return nil, s.DeleteWebhook(t.Context(), hookOf(o))
+		},
+		"RotateWebhook": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
+			return s.RotateWebhook(t.Context(), hookOf(o), agent.WebhookSecret("other"), start)
+		},
+		"DisableWebhook": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
+			return nil, s.DisableWebhook(t.Context(), hookOf(o))
+		},
+		"TestWebhook": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
+			made, err := s.TestWebhook(t.Context(), hookOf(o))
+			if err != nil {
+				return nil, err
+			}
+			return made, nil
+		},
+		"Deliveries": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
+			rows, _, err := s.Deliveries(t.Context(), hookOf(o), store.Page{})
+			return rows, err
+		},
+		"ClaimDeliveries": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
+			w, rows, err := s.ClaimDeliveries(t.Context(), hookOf(o), time.Hour, 10)
+			return []any{w, rows}, err
+		},
+		"SettleDelivery": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
+			return nil, s.SettleDelivery(t.Context(), store.Attempt{Key: hookOf(o), Message: "msg_1", Number: 1, Outcome: agent.DeliveryDelivered, At: start})
+		},
+		"SweepDeliveries": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
+			return s.SweepDeliveries(t.Context(), hookOf(o), start.Add(1000*time.Hour), 10)
+		},
+		"Books": func(t *testing.T, s Store, o agent.OrgID) (found any, err error) {
+			err = s.Books(t.Context(), at(o, victim), func(b budget.Books) error {
+				e, there, err := b.Find(secretScope)
+				if there {
+					found = e
+				}
+				return errors.Join(err, b.Add(secretScope, budget.Amount{Tokens: 1}))
+			}, notLanded)
+			return found, err
+		},
+		"Spent": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
+			return s.Spent(t.Context(), o, []budget.Scope{secretScope})
+		},
+		"DropHold": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
+			return nil, s.DropHold(t.Context(), at(o, waiting))
+		},
+		// These make what is the caller's own, so they succeed for anybody.
+		"CreateWebhook": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
+			w := newWebhook("wh_made")
+			w.Org = o
+			return nil, s.CreateWebhook(t.Context(), w)
+		},
+		"AcceptErasure": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
+			return nil, s.AcceptErasure(t.Context(), store.Erasure{Org: o, ID: "ers_made", User: "eve", CreatedAt: start})
+		},
+		"WriteAudit": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
+			return nil, s.WriteAudit(t.Context(), agent.AuditEntry{Org: o, At: start, Action: agent.AuditConfigLoaded})
+		},
 		"CreateSession": func(t *testing.T, s Store, o agent.OrgID) (any, error) {
 			sess := newSession("made")
 			sess.Org = o
@@ -172,7 +265,8 @@ func accesses() map[string]access {
 // anybody: what they return says whose it is.
 var spanning = []string{"Unfinished", "Expired", "IdleQueues", "EraseIdle", "Takeover", "Room", "Ping", "Close",
 	// A key is looked for before it is known whose it is: its secret says so.
-	"Key", "AnyKey", "CreateKey"}
+	"Key", "AnyKey", "CreateKey",
+	"ClaimErasure", "SweepErasures", "TrimAudit", "LookForWebhooks", "DueWebhooks", "EveryWebhook"}
 
 // leasing is an access of a store for many nodes; another one has none of it.
 func leasing(call func(*testing.T, store.Leasing, agent.OrgID) (any, error)) access {
@@ -214,7 +308,26 @@ func fill(t *testing.T, s Store, o agent.OrgID, mark string) {
 	later := sess
 	later.ID, later.CreatedAt = "s2", at(1)
 	create(t, s, later)
+	w := newWebhook(hookOf(o).Webhook)
+	w.Org, w.Description, w.CreatedBy = o, mark, agent.UserID(mark)
+	if err := s.CreateWebhook(ctx, w); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.TestWebhook(ctx, hookOf(o)); err != nil {
+		t.Fatal(err)
+	}
 	if o == otherOrg {
+		e := store.Erasure{Org: o, ID: secretErasure, User: agent.UserID(mark), CreatedAt: start}
+		if err := s.AcceptErasure(ctx, e); err != nil {
+			t.Fatal(err)
+		}
+		err := s.Books(ctx, victim, func(b budget.Books) error {
+			_, err := b.Open(secretScope)
+			return errors.Join(err, b.Add(secretScope, budget.Amount{Tokens: 42}))
+		}, notLanded)
+		if err != nil {
+			t.Fatal(err)
+		}
 		key := agent.APIKey{ID: secretKey, Org: o, User: agent.UserID(mark), Role: agent.RoleAdmin, Name: mark, CreatedAt: start}
 		if err := s.CreateKey(ctx, key, [32]byte{1}); err != nil {
 			t.Fatal(err)
@@ -259,7 +372,8 @@ func belongings(t *testing.T, s Store, o agent.OrgID) string {
 	t.Helper()
 	known := accesses()
 	var b strings.Builder
-	for _, name := range []string{"Session", "Sessions", "ModeChangeOf", "ModeHistory", "Standing", "Turn", "Turns", "Steps", "Transcript", "NextQueued", "LastCompleted", "Blob", "Positions", "SessionsOfUser", "Keys"} {
+	for _, name := range []string{"Session", "Sessions", "ModeChangeOf", "ModeHistory", "Standing", "Turn", "Turns", "Steps", "Transcript", "NextQueued", "LastCompleted", "Blob", "Positions", "SessionsOfUser", "Keys",
+		"CountSessions", "SessionsAfter", "Audit", "Erasure", "Webhook", "Webhooks", "Deliveries", "Spent"} {
 		got, err := known[name](t, s, o)
 		text, bad := json.Marshal(got)
 		if bad != nil {
