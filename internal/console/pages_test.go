@@ -8,7 +8,10 @@ import (
 	"testing"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/console"
 	"github.com/aptixhq/aptix/internal/llm/llmtest"
+	"github.com/aptixhq/aptix/internal/mode"
+	"github.com/aptixhq/aptix/internal/tool"
 )
 
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -150,6 +153,38 @@ func (keys) Authenticate(r *http.Request) (agent.Caller, error) {
 	}
 	return agent.Caller{}, agent.Errorf(agent.KindUnauthenticated, "Send a key.").Because(errors.New("no such key"))
 }
+
+// S-1: whatever is not public leads to the sign-in, with no credential and with a wrong one. The public pages
+// are listed by hand: a new one is a decision.
+func TestPages_NeedASignIn(t *testing.T) {
+	r := newRig(t, keys{})
+	open := map[string]bool{"/assets/{file}": true, "/sign-in": true, "/sign-out": true}
+	c, err := console.New(console.Config{Turns: noTurns{}, Sessions: noSessions{}, Catalog: mode.Builtin(), Registry: &tool.Registry{}, SignIns: console.NewSignIns(keys{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range c.Pages() {
+		if p.Public != open[p.Pattern] {
+			t.Errorf("%s %s: public is %t", p.Method, p.Pattern, p.Public)
+		}
+		if p.Public {
+			continue
+		}
+		path := strings.NewReplacer("{$}", "", "{sessionId}", "s1", "{turnId}", "t1", "{n}", "1", "{form}", "wire", "{key}", "general").Replace(p.Pattern)
+		for _, header := range [][]string{nil, {"Authorization", "Bearer wrong"}, {"Cookie", "aptix_console=guessed"}} {
+			if a := r.do(p.Method, path, "", header...); a.status != http.StatusSeeOther || !strings.HasPrefix(a.header.Get("Location"), "/sign-in?") {
+				t.Errorf("%s %s with %v: got %d to %q", p.Method, path, header, a.status, a.header.Get("Location"))
+			}
+		}
+	}
+}
+
+// A console is asked for its pages here, and for nothing on them.
+type (
+	turns      = console.Turns
+	noTurns    struct{ turns }
+	noSessions struct{ console.Sessions }
+)
 
 func TestSignIn(t *testing.T) {
 	r := newRig(t, keys{}, llmtest.Reply{Text: "The secret of acme."})
