@@ -70,6 +70,36 @@ func TestBrowser_LiveIsLive(t *testing.T) {
 	close(hold)
 	<-done
 	b.shows("tbody", "completed")
+
+	// A server that is away is told of, and forgotten when it is back.
+	b.allow("ERR_CONNECTION_REFUSED")
+	b.allow("ERR_EMPTY_RESPONSE")
+	b.kill()
+	b.shows("#alert", "The server cannot be reached.")
+	b.start()
+	b.is("document.querySelector('#alert').hidden")
+}
+
+// Turns that wait for one another are all followed, more of them than a browser has
+// connections.
+func TestBrowser_Queue(t *testing.T) {
+	const n = 8
+	hold := make(chan struct{})
+	script := []llmtest.Reply{{Text: "Answer number 1.", Block: hold, BlockAfter: 5}}
+	for i := 2; i <= n; i++ {
+		script = append(script, llmtest.Reply{Text: fmt.Sprintf("Answer number %d.", i)})
+	}
+	b := newTab(t, script...)
+	b.do("POST", "/v1/sessions", `{"sessionId":"s1","concurrency":"queue"}`)
+	b.open("/sessions/s1")
+	for i := 1; i <= n; i++ {
+		b.write("[data-send] textarea", fmt.Sprintf("Question %d\r", i))
+		b.is(fmt.Sprintf("document.querySelectorAll('article.turn').length === %d", i))
+	}
+	b.shows(".working", "Waits until the session is free")
+	close(hold)
+	b.shows(".md", fmt.Sprintf("Answer number %d.", n))
+	b.is("!document.querySelector('.working')")
 }
 
 // S-28: nothing that an answer, a user or a tool writes runs, loads or leads astray.

@@ -57,15 +57,16 @@
 
   // attempt runs what a person asked for, and tells when it cannot be done.
   async function attempt(element, work) {
-    const buttons = element.matches("button") ? [element] : element.querySelectorAll("button");
-    buttons.forEach((b) => { b.disabled = true; });
+    const place = element.closest("[data-approval]") || element; // of which one thing is done at a time
+    if (place.ariaBusy === "true") return;
+    place.ariaBusy = "true"; // a button that is disabled would lose the focus
     calm();
     try {
       await work();
     } catch (e) {
       complain(e instanceof Refusal ? e.message : "The server cannot be reached. Try again; nothing is done twice.");
     } finally {
-      buttons.forEach((b) => { b.disabled = false; });
+      place.ariaBusy = "false";
     }
   }
 
@@ -89,11 +90,19 @@
 
   const silence = 45000; // the server says something every 15 seconds
   const following = new Set();
+  let line = Promise.resolve();
 
-  async function follow(article) {
+  // follow shows what becomes of a turn. The turns of a session run one after the other, and a
+  // browser has few connections to a server: they are followed one after the other too.
+  function follow(article) {
     const { session, turn } = article.dataset;
     if (following.has(turn)) return;
     following.add(turn);
+    line = line.then(() => attend(session, turn));
+  }
+
+  async function attend(session, turn) {
+    const article = byId("turn-" + turn);
     const shown = { turn, session, last: Number(article.dataset.after), pieces: [], stale: false };
     byId("turns")?.setAttribute("aria-busy", "true");
     try {
@@ -232,6 +241,7 @@
       const session = form.closest("[data-session]").dataset.session;
       const turn = await execute(form, session, form.elements.instruction.value.trim());
       form.reset();
+      form.elements.instruction.focus();
       const article = await card(session, turn);
       document.querySelector("[data-empty]")?.remove();
       byId("turns").append(article);
@@ -308,6 +318,17 @@
       e.preventDefault();
       e.target.form.requestSubmit();
     }
+  });
+
+  // Parts of a page that htmx asks for.
+  let lost = false;
+  document.addEventListener("htmx:error", () => {
+    lost = true;
+    complain("The server cannot be reached. What is shown may be out of date.");
+  });
+  document.addEventListener("htmx:after:request", () => {
+    if (lost) calm();
+    lost = false;
   });
 
   document.querySelectorAll("article[data-live]").forEach(follow);
