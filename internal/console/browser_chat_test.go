@@ -1,8 +1,12 @@
 package console_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/aptixhq/aptix/internal/llm/llmtest"
 )
@@ -189,4 +193,48 @@ func TestBrowser_RefusalIsTold(t *testing.T) {
 	b.is(`document.querySelector('[data-send] textarea').value.trim() === 'Second'`)
 	b.click("#alert button")
 	b.is(`document.querySelector('#alert').hidden`)
+}
+
+// Everything is done with the keyboard alone, and at each stop one sees where one is.
+func TestBrowser_Keyboard(t *testing.T) {
+	b := newTab(t, llmtest.Reply{Calls: []llmtest.Call{{Name: "agent_list_modes", Arguments: `{}`}}}, llmtest.Reply{Text: "Three."})
+	b.open("/")
+	b.press(kb.Tab)
+	b.is("document.activeElement.matches('.skip') && document.activeElement.getBoundingClientRect().left >= 0")
+	b.press(kb.Enter)
+	b.is("document.activeElement.id === 'main'")
+	b.tabTo("[data-start] textarea")
+	b.press("Which modes?")
+	b.tabTo("[data-start] button")
+	b.press(kb.Enter)
+	b.is("document.querySelector('[data-decide=approve]')")
+	b.tabTo(".menu summary")
+	b.press(" ")
+	b.is("document.querySelector('.menu').open")
+	b.tabTo("#reason")
+	b.tabTo("[data-decide=approve]")
+	b.press(kb.Enter)
+	b.shows(".md", "Three.")
+	b.is("document.activeElement.matches('article.turn')") // where the button was
+	b.tabTo(".tool summary")
+	b.press(kb.Enter)
+	b.shows(".tool pre", "workflow_authoring")
+	b.tabTo("[data-send] textarea")
+}
+
+func (b *tab) press(keys string) { b.t.Helper(); b.act(chromedp.KeyEvent(keys)) }
+
+// tabTo presses Tab until an element has the focus.
+func (b *tab) tabTo(css string) {
+	b.t.Helper()
+	for range 80 {
+		b.press(kb.Tab)
+		if eval[bool](b, "document.activeElement !== document.body && getComputedStyle(document.activeElement).outlineStyle === 'none'") {
+			b.t.Errorf("nobody sees where the focus is: %s", eval[string](b, "document.activeElement.outerHTML.slice(0, 200)"))
+		}
+		if eval[bool](b, fmt.Sprintf("document.activeElement.matches(%s)", quoted(css))) {
+			return
+		}
+	}
+	b.t.Fatalf("Tab never comes to %s", css)
 }
