@@ -49,6 +49,34 @@ func TestBrowser_Accessible(t *testing.T) {
 	}
 }
 
+// A key is shown once; from then on the browser has a cookie that no script can read.
+func TestBrowser_SignIn(t *testing.T) {
+	axe := axeScript(t)
+	b := newTabAt(t, keys{}, llmtest.Reply{Text: "Hello, Ann."})
+	b.open("/modes/general")
+	b.shows("h1", "Sign in")
+	b.allow("422")
+	b.write("#key", "wrong\r")
+	b.shows("#wrong", "This key is not valid.")
+	for _, l := range looks {
+		b.look(l.scheme, l.width, l.height)
+		b.is("document.querySelector('#wrong')")
+		b.shot(fmt.Sprintf("sign-in-%s-%d", l.scheme, l.width))
+		b.sound(axe, "sign-in "+l.scheme)
+	}
+	b.write("#key", "acme-key\r")
+	b.shows("h1", "General") // where the reader wanted to go
+	b.is("document.cookie === ''")
+	b.open("/")
+	b.write("[data-start] textarea", "Hello")
+	b.click("[data-start] button")
+	b.shows(".md", "Hello, Ann.")
+	b.click(".top form button")
+	b.shows("h1", "Sign in")
+	b.open("/sessions")
+	b.shows("h1", "Sign in")
+}
+
 // axeScript is the accessibility checker, which scripts/test installs.
 func axeScript(t *testing.T) string {
 	t.Helper()

@@ -20,6 +20,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/aptixhq/aptix/internal/llm/llmtest"
+	"github.com/aptixhq/aptix/internal/server"
 )
 
 // requireChromium is the variable that, set to 1, turns a browser that is not there into a
@@ -42,8 +43,13 @@ type tab struct {
 	allowed []string
 }
 
-// newTab starts a server and a browser of its own.
+// newTab starts a server on which nobody has to sign in, and a browser of its own.
 func newTab(t *testing.T, script ...llmtest.Reply) *tab {
+	t.Helper()
+	return newTabAt(t, nil, script...)
+}
+
+func newTabAt(t *testing.T, auth server.Authenticator, script ...llmtest.Reply) *tab {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
@@ -52,7 +58,7 @@ func newTab(t *testing.T, script ...llmtest.Reply) *tab {
 		}
 		t.Skipf("WARNING: no browser, so the console is not tested in one: %v; scripts/test installs it on Debian", err)
 	}
-	b := &tab{rig: newRig(t, nil, script...)}
+	b := &tab{rig: newRig(t, auth, script...)}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox,
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("no-proxy-server", true))
 	allocated, stop := chromedp.NewExecAllocator(context.Background(), options...)
