@@ -23,6 +23,7 @@ import (
 	"github.com/aptixhq/aptix/internal/budget"
 	"github.com/aptixhq/aptix/internal/bus"
 	"github.com/aptixhq/aptix/internal/config"
+	"github.com/aptixhq/aptix/internal/console"
 	"github.com/aptixhq/aptix/internal/events"
 	"github.com/aptixhq/aptix/internal/llm"
 	"github.com/aptixhq/aptix/internal/llm/demo"
@@ -306,9 +307,14 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 		return nil, err
 	}
 	theirs := outbound.Policy{Allow: allow} // for addresses that come over the API
+	signIns := console.NewSignIns(who.authenticator)
+	pages, err := console.New(console.Config{Turns: theirTurns, Sessions: theirSessions, Catalog: catalog, Registry: registry, SignIns: signIns})
+	if err != nil {
+		return nil, err
+	}
 	edge, err := server.New(server.Config{
-		Turns: theirTurns, Sessions: theirSessions, Responses: door, Catalog: catalog, Registry: registry, Log: log, Ready: store.Ping,
-		Auth: who.authenticator, Open: func() bool { return !who.keys.On() }, Keys: who.keys,
+		Turns: theirTurns, Sessions: theirSessions, Responses: door, Console: pages, Catalog: catalog, Registry: registry, Log: log, Ready: store.Ping,
+		Auth: signIns, Open: func() bool { return !who.keys.On() }, Keys: who.keys,
 		Loopback: onlyHere(cfg), Hosts: cfg.Hosts, Proxies: proxies,
 		Budgets: budgets, Quotas: cfg.QuotaPlans(),
 		Audit: store, Erasures: turns, Webhooks: webhook.New(store, theirs),
@@ -402,6 +408,7 @@ func banner(cfg config.Config, catalog *mode.Catalog, url string, security []str
 	b.WriteString("\n")
 	line("try", `aptix ask%s "What can you do?"`, at)
 	line("talk", "aptix chat%s", at)
+	line("console", "%s/", url)
 	line("API", "%s/docs", url)
 	b.WriteString("\nCtrl-C stops it.")
 	return b.String()

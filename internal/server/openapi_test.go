@@ -136,7 +136,7 @@ func TestOpenAPI_RequestsAgreeWithTheDecoder(t *testing.T) {
 // TestPages_LoadNothing holds row S-28 of docs/security.md.
 func TestPages_LoadNothing(t *testing.T) {
 	r := newRig(t)
-	for _, path := range []string{"/", "/docs"} {
+	for _, path := range []string{"/docs"} {
 		a := r.do(t, "GET", path, "")
 		a.wantStatus(t, 200)
 		page := a.Body.String()

@@ -42,11 +42,3 @@ func (s *Server) getOpenAPI(w http.ResponseWriter, _ *http.Request) error {
 }
 
 func (s *Server) getDocs(w http.ResponseWriter, _ *http.Request) error { return s.manual.docs.write(w) }
-
-func (s *Server) getIndex(w http.ResponseWriter, r *http.Request) error {
-	p, err := indexPage(r.Host)
-	if err != nil {
-		return err
-	}
-	return p.write(w)
-}

@@ -19,9 +19,6 @@ import (
 //go:embed docs.html
 var docsHTML string
 
-//go:embed index.html
-var indexHTML string
-
 //go:embed page.css
 var pageCSS string
 
@@ -53,11 +50,6 @@ func newPage(name, text string, data map[string]any) (page, error) {
 		base64.StdEncoding.EncodeToString(hash[:]))}, nil
 }
 
-// indexPage names the address that the reader used, so that its example works.
-func indexPage(host string) (page, error) {
-	return newPage("index", indexHTML, map[string]any{"Host": host})
-}
-
 // manual is what the server tells about itself.
 type manual struct {
 	openAPI []byte
@@ -77,9 +69,6 @@ var readManual = sync.OnceValues(func() (*manual, error) {
 		return nil, err
 	}
 	if m.docs, err = docsPage(table, doc); err != nil {
-		return nil, err
-	}
-	if _, err = indexPage("127.0.0.1"); err != nil {
 		return nil, err
 	}
 	return m, nil

@@ -118,7 +118,6 @@ func routes() []route {
 		{"GET", "/readyz", public, "ready", "Whether new turns are taken", (*Server).readiness, nothing, gives(is(200, Health{}), is(503, Health{})), nil},
 		{"GET", "/openapi.json", public, "openapi", "This document", (*Server).getOpenAPI, nothing, gives(is(200, anyJSON{})), nil},
 		{"GET", "/docs", public, "docs", "This document, for people", (*Server).getDocs, nothing, gives(htmlBody), nil},
-		{"GET", "/{$}", public, "index", "Where to go from here", (*Server).getIndex, nothing, gives(htmlBody), nil},
 	}
 }
 
@@ -165,6 +164,9 @@ type route struct {
 	out             []output
 	faults          []agent.Kind
 }
+
+// forPeople reports whether the route answers with a page, and so with its faults.
+func (rt route) forPeople() bool { return rt.out[0].media == htmlBody.media }
 
 // check keeps a row that is not whole from being served.
 func (rt route) check() error {

@@ -24,6 +24,7 @@ type exchange struct {
 	route  string // the pattern; a path may hold what a log should not
 	class  class
 	caller agent.Caller
+	page   bool // people read the answer
 	// identified is when that was last made sure of.
 	identified time.Time
 	err        error
@@ -80,16 +81,24 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	x.gone = w.err != nil || r.Context().Err() != nil && (x.err == nil || agent.KindOf(x.err) == agent.KindInternal)
 	half := x.err != nil && w.status != 0
 	if x.err != nil && !half && !x.gone {
-		if speaksOpenAI(r.URL.Path) {
-			writeOpenAIError(w, x.err)
-		} else {
-			writeProblem(w, x.err, x.id)
-		}
+		s.writeFault(w, r, x)
 	}
 	s.logExchange(r, x, w.status, time.Since(start))
 	if half {
 		// Cut the connection, so that nobody takes half an answer for a whole one.
 		panic(http.ErrAbortHandler)
+	}
+}
+
+// writeFault tells what went wrong in the form that the path speaks.
+func (s *Server) writeFault(w http.ResponseWriter, r *http.Request, x *exchange) {
+	switch {
+	case x.page && s.console != nil:
+		s.console.Fault(w, r, problemOf(agent.FaultOf(x.err), x.id))
+	case speaksOpenAI(r.URL.Path):
+		writeOpenAIError(w, x.err)
+	default:
+		writeProblem(w, x.err, x.id)
 	}
 }
 
@@ -122,7 +131,7 @@ func (s *Server) mount(routes []route) (*http.ServeMux, error) {
 		}
 		mux.HandleFunc(rt.method+" "+rt.pattern, func(w http.ResponseWriter, r *http.Request) {
 			x := exchangeOf(r)
-			x.route = rt.pattern
+			x.route, x.page = rt.pattern, rt.forPeople()
 			x.err = s.run(rt, w, r)
 		})
 		methods[rt.pattern] = append(methods[rt.pattern], rt.method)

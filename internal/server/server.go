@@ -32,6 +32,8 @@ type Config struct {
 	Audit    AuditLog
 	Erasures Erasures
 	Webhooks Webhooks
+	// Console has the pages for people; nil is a server without any.
+	Console Console
 	// Ready reports what keeps the server from serving, such as a store that does
 	// not answer; nil means that nothing can.
 	Ready func(context.Context) error
@@ -81,6 +83,7 @@ type Server struct {
 	audit    AuditLog
 	erasures Erasures
 	webhooks Webhooks
+	console  Console
 	log      *slog.Logger
 	ready    func(context.Context) error
 	auth     Authenticator
@@ -119,7 +122,7 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{
 		turns: c.Turns, sessions: c.Sessions, catalog: c.Catalog, registry: c.Registry,
-		second: c.Responses, audit: c.Audit, erasures: c.Erasures, webhooks: c.Webhooks, log: c.Log, ready: c.Ready, auth: c.Auth, open: c.Open,
+		second: c.Responses, console: c.Console, audit: c.Audit, erasures: c.Erasures, webhooks: c.Webhooks, log: c.Log, ready: c.Ready, auth: c.Auth, open: c.Open,
 		keys: c.Keys, loopback: c.Loopback, hosts: c.Hosts, proxies: c.Proxies, limits: c.Limits,
 		budgets: c.Budgets, quotas: quotas{plans: c.Quotas, rates: quota.NewRates()},
 		heartbeat:    or(c.Heartbeat, 15*time.Second),
@@ -136,7 +139,7 @@ func New(c Config) (*Server, error) {
 	if s.manual, err = readManual(); err != nil {
 		return nil, err
 	}
-	if s.mux, err = s.mount(routes()); err != nil {
+	if s.mux, err = s.mount(append(routes(), pageRoutes(c.Console)...)); err != nil {
 		return nil, err
 	}
 	return s, nil

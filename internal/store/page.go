@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/aptixhq/aptix/internal/agent"
@@ -42,6 +43,13 @@ func Cursor(list string, key ...string) string {
 
 // inKey is what ids and numbers are made of. A database may choke on other text.
 var inKey = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+
+// TurnList names the list of a session's turns in its cursors.
+const TurnList = "turns"
+
+// AfterTurn returns the cursor behind the turn of a session with this ordinal, so that the
+// end of a long conversation can be read without its beginning.
+func AfterTurn(ordinal int64) string { return Cursor(TurnList, strconv.FormatInt(ordinal, 10)) }
 
 // After returns the key in the page's cursor, which has n parts; nil when there is
 // no cursor. A cursor that this list never gave out is refused.

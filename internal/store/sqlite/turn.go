@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
@@ -148,12 +147,10 @@ func (s *Store) Turn(ctx context.Context, k agent.TurnKey) (agent.Turn, error) {
 	return turn, explain(doing, err)
 }
 
-const turnList = "turns"
-
 // Turns returns a page of the session's turns, oldest first, and the cursor of the
 // next page, which is empty on the last one.
 func (s *Store) Turns(ctx context.Context, org agent.OrgID, id agent.SessionID, page store.Page) ([]agent.Turn, string, error) {
-	after, err := afterNumber(page, turnList)
+	after, err := afterNumber(page, store.TurnList)
 	if err != nil {
 		return nil, "", err
 	}
@@ -166,7 +163,7 @@ func (s *Store) Turns(ctx context.Context, org agent.OrgID, id agent.SessionID, 
 		return nil, "", explain(doing, err)
 	}
 	rows, next := cut(rows, page, func(r db.Turn) string {
-		return store.Cursor(turnList, strconv.FormatInt(r.Ordinal, 10))
+		return store.AfterTurn(r.Ordinal)
 	})
 	turns := make([]agent.Turn, 0, len(rows))
 	for _, r := range rows {

@@ -241,6 +241,10 @@ func turnList(t *testing.T, d *data) {
 			}
 		}
 	}
+	last, next, err := d.Turns(t.Context(), org, "s1", store.Page{Cursor: store.AfterTurn(3)})
+	if err != nil || len(last) != 2 || last[0].Ordinal != 4 || next != "" {
+		t.Errorf("behind turn 3: %d turns, then %q (%v)", len(last), next, err)
+	}
 }
 
 func sweeps(t *testing.T, d *data) {
