@@ -20,6 +20,7 @@ import (
 
 // TestCanaries_File is a server on a SQLite file, with a provider, an embeddings API and MCP
 // servers that repeat what they were sent.
+// It holds row S-25 of docs/security.md.
 func TestCanaries_File(t *testing.T) {
 	c := newColony(t)
 	c.command(0, "mcp", "approve", "--yes")
@@ -37,6 +38,7 @@ func TestCanaries_File(t *testing.T) {
 }
 
 // TestCanaries_Database is a server on PostgreSQL with NATS, both with passwords.
+// It holds row S-25 of docs/security.md.
 func TestCanaries_Database(t *testing.T) {
 	c := newColony(t)
 	dsn := databases.URL(t)
@@ -59,6 +61,7 @@ func TestCanaries_Database(t *testing.T) {
 
 // TestCanaries_WhatCannotStart plants passwords in addresses that lead nowhere, or cannot be
 // read.
+// It holds row S-25 of docs/security.md.
 func TestCanaries_WhatCannotStart(t *testing.T) {
 	c := newColony(t)
 	password := c.canary["database"]
@@ -82,6 +85,7 @@ func TestCanaries_WhatCannotStart(t *testing.T) {
 
 // TestCanaries_CrashDump ends a server in the way that has Go write down all goroutines,
 // while it speaks with its provider.
+// It holds row S-25 of docs/security.md.
 func TestCanaries_CrashDump(t *testing.T) {
 	c := newColony(t)
 	c.command(0, "mcp", "approve", "--yes")
@@ -106,6 +110,7 @@ func TestCanaries_CrashDump(t *testing.T) {
 
 // TestCanaries_AreFound: what is looked for is found in each of its forms, or the tests above
 // show nothing.
+// It holds row S-25 of docs/security.md.
 func TestCanaries_AreFound(t *testing.T) {
 	const secret = `cnry-x/+="&%0123456789`
 	for _, text := range []string{secret, "a" + secret, `{"a":"cnry-x/+=\"\u0026%0123456789"}`, "cnry-x%2F%2B%3D%22%26%250123456789", fmt.Sprintf("%x", "ab"+secret), fmt.Sprintf("%X", secret),

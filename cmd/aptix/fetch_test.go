@@ -17,6 +17,7 @@ import (
 
 // TestNothingIsFetched: no URL that comes in a request, in a header, in a schema or from the
 // model is ever connected to.
+// It holds row S-10 of docs/security.md.
 func TestNothingIsFetched(t *testing.T) {
 	var connects atomic.Int64
 	wire := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -65,6 +66,7 @@ func TestNothingIsFetched(t *testing.T) {
 
 // TestHeaders_ConfigureNothing: what a proxy or a tracer writes into headers changes nothing
 // of what a server answers or does.
+// It holds row S-10 of docs/security.md.
 func TestHeaders_ConfigureNothing(t *testing.T) {
 	c := newColony(t)
 	c.command(0, "mcp", "approve", "--yes")
@@ -115,6 +117,7 @@ func TestHeaders_ConfigureNothing(t *testing.T) {
 
 // TestLogs_HoldNoContent: what users, models and tools say is in no line of the log, at its
 // most talkative.
+// It holds row S-27 of docs/security.md.
 func TestLogs_HoldNoContent(t *testing.T) {
 	c := newColony(t)
 	c.command(0, "mcp", "approve", "--yes")

@@ -21,6 +21,7 @@ var mayConnect = map[string]string{
 }
 
 // TestConnections: nothing of the server connects to anything but through internal/outbound.
+// It holds row S-10 of docs/security.md.
 func TestConnections(t *testing.T) {
 	tree := repository(t)
 	tier, err := tiers(read(t, tree, "ARCHITECTURE.md"))

@@ -295,6 +295,7 @@ func compactRaw(t *testing.T, header map[string]any, payload string, sign func([
 	return input + "." + base64.RawURLEncoding.EncodeToString(sign([]byte(input)))
 }
 
+// TestTokens_KeysRotate holds row S-11 of docs/security.md.
 func TestTokens_KeysRotate(t *testing.T) {
 	i, c := newIssuer(t), &clock{now: time.Now()}
 	tokens := newTokens(t, i, c)

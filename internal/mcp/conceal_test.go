@@ -17,6 +17,7 @@ const canary = "sk-canary-0123456789"
 
 // A server that repeats what it was sent in headers puts it before nobody: not in a result,
 // and not in an error.
+// It holds row S-25 of docs/security.md.
 func TestHeaders_AreConcealedInWhatTheServerSays(t *testing.T) {
 	web := httptest.NewServer(mcptest.Handler(mcptest.Good, true))
 	t.Cleanup(web.Close)
@@ -49,6 +50,7 @@ func TestVariables_AreConcealedInTheLog(t *testing.T) {
 }
 
 // A server that wants OAuth is not logged in to, and what it names for that is not fetched.
+// It holds row S-10 of docs/security.md.
 func TestOAuthMetadata_IsNotFetched(t *testing.T) {
 	var fetched atomic.Int64
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { fetched.Add(1) }))

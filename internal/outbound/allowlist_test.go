@@ -17,6 +17,7 @@ func TestParseAllowlist_Refuses(t *testing.T) {
 	}
 }
 
+// TestPolicy_CheckURL holds row S-10 of docs/security.md.
 func TestPolicy_CheckURL(t *testing.T) {
 	p := Policy{Allow: allow(t, "hooks.internal", "10.1.0.0/16")}
 	for _, c := range []struct {

@@ -23,6 +23,7 @@ func isRefused(t *testing.T, err error) {
 	}
 }
 
+// TestJudge_Addresses holds row S-10 of docs/security.md.
 func TestJudge_Addresses(t *testing.T) {
 	strict := newGuard(Policy{})
 	for _, c := range []struct {
@@ -74,6 +75,7 @@ func TestJudge_OwnAddressIsNotPublic(t *testing.T) {
 }
 
 // Whatever way it is written, the loopback is not reached.
+// It holds row S-10 of docs/security.md.
 func TestTransport_SpellingsOfTheLoopback(t *testing.T) {
 	wire := newTripwire(t)
 	by := NewTransport(Policy{})
@@ -94,6 +96,7 @@ func TestTransport_SpellingsOfTheLoopback(t *testing.T) {
 	}
 }
 
+// TestTransport_NameThatIsRebound holds row S-10 of docs/security.md.
 func TestTransport_NameThatIsRebound(t *testing.T) {
 	wire := newTripwire(t)
 	var asked atomic.Int64
@@ -133,6 +136,7 @@ func TestTransport_NameWithSeveralAddresses(t *testing.T) {
 	}
 }
 
+// TestTransport_ConfiguredIsThatHostAndPortOnly holds row S-10 of docs/security.md.
 func TestTransport_ConfiguredIsThatHostAndPortOnly(t *testing.T) {
 	mine, other := newTripwire(t), newTripwire(t)
 	by := NewTransport(Policy{Configured: []string{"http://OLLAMA.example:" + mine.port() + "/v1", "http://metadata.example"}})
@@ -159,6 +163,7 @@ func TestTransport_ConfiguredIsThatHostAndPortOnly(t *testing.T) {
 	}
 }
 
+// TestTransport_Redirects holds row S-10 of docs/security.md.
 func TestTransport_Redirects(t *testing.T) {
 	wire := newTripwire(t)
 	web := httptest.NewServer(http.RedirectHandler(wire.URL+"/secret", http.StatusTemporaryRedirect))

@@ -30,6 +30,7 @@ func newHolder() holder {
 	return holder{s, s, &s, []secret.Text{s}, map[secret.Text]bool{s: true}, map[string]secret.Text{"k": s}, s}
 }
 
+// TestText_NeverShows holds row S-25 of docs/security.md.
 func TestText_NeverShows(t *testing.T) {
 	s, h := secret.New(canary), newHolder()
 	var out strings.Builder
@@ -66,6 +67,7 @@ func recovered(v any) (said string) {
 	panic(v)
 }
 
+// TestConceal holds row S-25 of docs/security.md.
 func TestConceal(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"the key " + canary + " is wrong", "the key *** is wrong"},

@@ -160,6 +160,7 @@ func TestIdentity_EveryRouteForEveryCredential(t *testing.T) {
 // What a user has made is there for its operator and its admin, and for no other user: not
 // by its name, in no list, by no repeat of a request, through neither door. He is told the
 // very bytes that he is told of what does not exist.
+// It holds row S-7 of docs/security.md.
 func TestIdentity_UsersSeeTheirOwnSessionsOnly(t *testing.T) {
 	w := newTenants(t)
 	before := w.rows(t)
@@ -347,6 +348,7 @@ func TestIdentity_StreamsEndWithTheirCredential(t *testing.T) {
 	}
 }
 
+// TestIdentity_AnswersAreNotGivenForARevokedCredential holds row S-13 of docs/security.md.
 func TestIdentity_AnswersAreNotGivenForARevokedCredential(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		who := &changing{}

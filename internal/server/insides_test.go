@@ -21,6 +21,7 @@ func hidesInsides(t *testing.T, body string) {
 	}
 }
 
+// TestInsides holds row S-26 of docs/security.md.
 func TestInsides(t *testing.T) {
 	for _, shown := range []string{
 		"goroutine 7 [running]", "at serve.go:93", "runtime error: index out of range", "SQL logic error: SELECT id FROM t", "ERROR: x (SQLSTATE 23505)", "UNIQUE constraint failed: turns.id",
