@@ -20,5 +20,6 @@ func TestHostileRows(t *testing.T) {
 	defer db.Close()
 	storetest.Hostile(t, s, storetest.Tables{DB: db, Columns: `SELECT c.table_name, c.column_name, CASE WHEN c.data_type = 'ARRAY' THEN 'text[]' ELSE c.data_type END
 		FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name)
-		WHERE t.table_type = 'BASE TABLE' AND c.table_schema = current_schema() AND c.table_name NOT LIKE 'goose%'`})
+		WHERE t.table_type = 'BASE TABLE' AND c.table_schema = current_schema() AND c.table_name NOT LIKE 'goose%'`,
+		Guards: `SELECT 'DROP TRIGGER ' || quote_ident(tgname) || ' ON ' || tgrelid::regclass FROM pg_trigger WHERE NOT tgisinternal`})
 }

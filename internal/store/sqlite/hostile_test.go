@@ -19,5 +19,6 @@ func TestHostileRows(t *testing.T) {
 	}
 	defer db.Close()
 	storetest.Hostile(t, s, storetest.Tables{DB: db, Columns: `SELECT m.name, c.name, CASE c.type WHEN 'BLOB' THEN 'BLOB' ELSE '' END FROM sqlite_master m, pragma_table_info(m.name) c
-		WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND m.name NOT LIKE 'goose%'`})
+		WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND m.name NOT LIKE 'goose%'`,
+		Guards: `SELECT 'DROP TRIGGER "' || name || '"' FROM sqlite_master WHERE type = 'trigger'`})
 }
