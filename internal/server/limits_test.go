@@ -342,7 +342,7 @@ func TestQuotas_Requests(t *testing.T) {
 	if after := a.Header().Get("Retry-After"); after != "100" || c.n > 0 {
 		t.Errorf("Retry-After %q, want 100; %d bytes of the body were read", after, c.n)
 	}
-	for _, path := range []string{"/livez", "/readyz", "/docs", "/"} {
+	for _, path := range []string{"/livez", "/readyz", "/docs"} {
 		r.do(t, "GET", path, "").wantStatus(t, 200)
 	}
 }
