@@ -102,7 +102,8 @@ func TestBrowser_Queue(t *testing.T) {
 	b.is("!document.querySelector('.working')")
 }
 
-// S-28: nothing that an answer, a user or a tool writes runs, loads or leads astray.
+// Nothing that an answer, a user or a tool writes runs, loads or leads astray. It holds row
+// S-28 of docs/security.md.
 func TestBrowser_HostileText(t *testing.T) {
 	const hostile = `<script>window.pwned = 1</script>
 <img src=x onerror="window.pwned = 2">

@@ -38,13 +38,13 @@ type difference struct {
 type diffLine struct{ Kind, Text string }
 
 // compare finds the lines in which two texts differ.
-func compare(oldName, old, newName, new string) difference {
-	d := difference{Title: oldName + " → " + newName, Same: old == new, TooLong: len(old)+len(new) > maxDiffed}
+func compare(fromName, from, toName, to string) difference {
+	d := difference{Title: fromName + " → " + toName, Same: from == to, TooLong: len(from)+len(to) > maxDiffed}
 	if d.Same || d.TooLong {
 		return d
 	}
 	// The first lines name the texts, as the title does.
-	_, text, _ := strings.Cut(string(diff.Diff("a", []byte(old), "b", []byte(new))), "+++ b\n")
+	_, text, _ := strings.Cut(string(diff.Diff("a", []byte(from), "b", []byte(to))), "+++ b\n")
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		kind := ""

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// TestMarkdown holds row S-28 of docs/security.md.
 func TestMarkdown(t *testing.T) {
 	for _, tt := range []struct{ name, in, want string }{
 		{"text", "a **b** `c` ~~d~~", "<p>a <strong>b</strong> <code>c</code> <del>d</del></p>\n"},

@@ -154,8 +154,9 @@ func (keys) Authenticate(r *http.Request) (agent.Caller, error) {
 	return agent.Caller{}, agent.Errorf(agent.KindUnauthenticated, "Send a key.").Because(errors.New("no such key"))
 }
 
-// S-1: whatever is not public leads to the sign-in, with no credential and with a wrong one. The public pages
-// are listed by hand: a new one is a decision.
+// Whatever is not public leads to the sign-in, with no credential and with a wrong one. The
+// public pages are listed by hand: a new one is a decision. It holds row S-1 of
+// docs/security.md.
 func TestPages_NeedASignIn(t *testing.T) {
 	r := newRig(t, keys{})
 	open := map[string]bool{"/assets/{file}": true, "/sign-in": true, "/sign-out": true}

@@ -166,7 +166,7 @@ func TestServe_PanicIsA500WithItsStackInTheLog(t *testing.T) {
 // TestServe_HeadersThatKeepBrowsersCareful holds row S-28 of docs/security.md.
 func TestServe_HeadersThatKeepBrowsersCareful(t *testing.T) {
 	r := newRig(t)
-	for _, path := range []string{"/", "/docs", "/livez", "/v1/sessions", "/no/such"} {
+	for _, path := range []string{"/docs", "/livez", "/v1/sessions", "/no/such"} {
 		h := r.do(t, "GET", path, "").Header()
 		for name, want := range map[string]string{
 			"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store", "Content-Security-Policy": "default-src 'none'",
