@@ -279,7 +279,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 	turns, err := pipeline.New(pipeline.Config{
 		Store: store, Sessions: manager, Catalog: catalog, Registry: registry, Contexts: contexts,
 		Reasoner: loop, Hub: hub, Bus: hints(others), Log: log, Chain: cfg.Chain(),
-		ApprovalRules: cfg.Approvals, Consent: cfg.ModeChange.Consent == config.ConsentRequired,
+		ApprovalRules: cfg.Approvals, Exposure: cfg.Exposure, Consent: cfg.ModeChange.Consent == config.ConsentRequired,
 		Limits: pipeline.Limits{TurnTime: cfg.Limits.Turn, WaitTime: cfg.Limits.Waiting, ApprovalTime: cfg.Limits.Approval,
 			Lease: cfg.Cluster.Lease, Poll: cfg.Cluster.Poll},
 		Retention: cfg.Retention.Sessions, AuditRetention: cfg.Retention.Audit, Indexes: documents, Retriever: finds,

@@ -76,9 +76,11 @@ type Config struct {
 	// Approvals say which calls wait for the user, by the name of a tool or a pattern of
 	// names, in modes that say nothing of it.
 	Approvals agent.ApprovalRules `koanf:"approvals"`
-	OpenAI    OpenAI              `koanf:"openai"`
-	Limits    Limits              `koanf:"limits"`
-	Budgets   Budgets             `koanf:"budgets"`
+	// Exposure says which tools wait for the user when others came before them.
+	Exposure agent.Exposure `koanf:"exposure"`
+	OpenAI   OpenAI         `koanf:"openai"`
+	Limits   Limits         `koanf:"limits"`
+	Budgets  Budgets        `koanf:"budgets"`
 	// Prices are what models take, by name.
 	Prices map[string]Price `koanf:"prices"`
 	// Organisations have limits and budgets of their own, by name.

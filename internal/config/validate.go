@@ -51,6 +51,9 @@ func (c Config) problems() Problems {
 	for _, wrong := range c.Approvals.Problems() {
 		add("approvals: %s", wrong)
 	}
+	for _, wrong := range c.Exposure.Problems() {
+		add("exposure: %s", wrong)
+	}
 	if _, ok := c.Approvals[tool.ChangeMode]; ok {
 		add("approvals: consent to a change of the mode is the setting modeChange.consent")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/contract"
+	"github.com/aptixhq/aptix/internal/llm"
 	"github.com/aptixhq/aptix/internal/mode"
 	"github.com/aptixhq/aptix/internal/reasoner"
 	"github.com/aptixhq/aptix/internal/store"
@@ -24,12 +25,33 @@ type Approval struct {
 
 // approvals are what a turn of the session asks its user, in the mode in which its tools
 // were frozen: the mode has the first word, the configuration the second.
-func (p *Pipeline) approvals(s agent.Session, catalog *mode.Catalog, key agent.ModeKey) reasoner.Approvals {
-	m, ok := catalog.Get(key)
+func (p *Pipeline) approvals(ctx context.Context, s agent.Session, t agent.Turn, catalog *mode.Catalog) (reasoner.Approvals, error) {
+	m, ok := catalog.Get(t.Mode)
 	if !ok {
 		m = catalog.Default() // as the tools (decision 12)
 	}
-	return reasoner.Approvals{Rules: []agent.ApprovalRules{m.Approvals, p.ApprovalRules}, Consent: p.Consent, Approved: s.Approved}
+	met, err := p.met(ctx, s, t)
+	return reasoner.Approvals{Rules: []agent.ApprovalRules{m.Approvals, p.ApprovalRules}, Consent: p.Consent, Approved: s.Approved,
+		Exposure: p.Exposure, Met: met}, err
+}
+
+// met returns the tools whose results the conversation has from before a turn. They are
+// read only where somebody asks for them.
+func (p *Pipeline) met(ctx context.Context, s agent.Session, t agent.Turn) ([]string, error) {
+	if p.Exposure.IsZero() {
+		return nil, nil
+	}
+	items, err := p.transcript(ctx, s, t.Ordinal)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, c := range llm.Calls(items) {
+		if !slices.Contains(names, c.Name) {
+			names = append(names, c.Name)
+		}
+	}
+	return names, nil
 }
 
 // approvalsOf returns the approvals of a journal in their order.

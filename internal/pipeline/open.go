@@ -397,6 +397,10 @@ func (p *Pipeline) turn(ctx context.Context, by agent.Caller, s agent.Session, t
 			return nil, err
 		}
 	}
+	approvals, err := p.approvals(ctx, s, t, catalog)
+	if err != nil {
+		return nil, err
+	}
 	var attached []json.RawMessage
 	if shared, ok := catalog.Shared(t.Mode); ok && c.AllowedTools && !c.OmitToolChoice {
 		attached, _ = tools.Among(shared, p.Registry)
@@ -406,7 +410,7 @@ func (p *Pipeline) turn(ctx context.Context, by agent.Caller, s agent.Session, t
 		Request: prompt.Request{
 			Mode: t.Mode, SystemPrompt: s.SystemPrompt, ResponseContinuationID: s.LastResponseID, ToolsJSON: string(tools.JSON),
 		},
-		Context: c, Catalog: catalog, Tools: tools, Approvals: p.approvals(s, catalog, t.Mode), SolutionContext: s.SolutionContext, Stream: t.Stream,
+		Context: c, Catalog: catalog, Tools: tools, Approvals: approvals, SolutionContext: s.SolutionContext, Stream: t.Stream,
 		Queues: s.Concurrency == agent.ConcurrencyQueue,
 		Chain:  p.Chain, Transcript: transcript, Recall: recall,
 	}, nil

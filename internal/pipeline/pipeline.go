@@ -68,7 +68,7 @@ type Retriever interface {
 }
 
 // Config holds the parts of a Pipeline. Retriever, Bus, Limits, Chain, ApprovalRules,
-// Consent, Budgets, Quotas, Retention, AuditRetention, Indexes and Now may be left out.
+// Exposure, Consent, Budgets, Quotas, Retention, AuditRetention, Indexes and Now may be left out.
 // When the Store is a store.Leasing, other nodes
 // may use it at the same time.
 type Config struct {
@@ -91,8 +91,10 @@ type Config struct {
 	// ApprovalRules say which calls wait for the user where the mode does not, and Consent
 	// that the model changes no mode without him.
 	ApprovalRules agent.ApprovalRules
-	Consent       bool
-	Limits        Limits
+	// Exposure says which tools wait for the user when others came before them.
+	Exposure agent.Exposure
+	Consent  bool
+	Limits   Limits
 	// Budgets bound what turns may spend, nil nothing; Quotas how many may run at a time.
 	Budgets *budget.Keeper
 	Quotas  quota.Plans
@@ -215,7 +217,7 @@ var (
 func New(c Config) (*Pipeline, error) {
 	if c.Store == nil || c.Sessions == nil || c.Catalog == nil || c.Registry == nil || c.Contexts == nil ||
 		c.Reasoner == nil || c.Hub == nil || c.Log == nil {
-		return nil, errors.New("pipeline: every part but Retriever, Bus, Limits, Chain, ApprovalRules, Consent, Budgets, Quotas, Retention, AuditRetention, Indexes and Now is required")
+		return nil, errors.New("pipeline: every part but Retriever, Bus, Limits, Chain, ApprovalRules, Exposure, Consent, Budgets, Quotas, Retention, AuditRetention, Indexes and Now is required")
 	}
 	_, shared := c.Store.(store.Leasing)
 	c.Limits = c.Limits.withDefaults(!shared)

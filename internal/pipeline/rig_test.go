@@ -47,6 +47,7 @@ type rig struct {
 	chain    bool
 	consent  bool
 	rules    agent.ApprovalRules
+	exposure agent.Exposure
 	limits   reasoner.Limits
 	times    pipeline.Limits
 	log      *slog.Logger
@@ -136,7 +137,7 @@ func (r *rig) start() {
 	}
 	r.pipeline, err = pipeline.New(pipeline.Config{
 		Store: journal, Sessions: r.sessions, Catalog: r.catalog, Registry: registry, Contexts: contexts{r.lost},
-		Reasoner: loop, Hub: r.hub, Bus: r.bus, Log: r.log, Chain: r.chain, ApprovalRules: r.rules, Consent: r.consent, Limits: r.times, Retention: r.retention, Now: r.now,
+		Reasoner: loop, Hub: r.hub, Bus: r.bus, Log: r.log, Chain: r.chain, ApprovalRules: r.rules, Exposure: r.exposure, Consent: r.consent, Limits: r.times, Retention: r.retention, Now: r.now,
 		Retriever: retriever, Budgets: budgets, Quotas: r.quotas,
 	})
 	fail(err)

@@ -18,6 +18,7 @@ import (
 type scenarioOptions struct {
 	chain, consent bool
 	rules          agent.ApprovalRules
+	exposure       agent.Exposure
 }
 
 func (o *scenarioOptions) read(text string) {
@@ -25,6 +26,12 @@ func (o *scenarioOptions) read(text string) {
 	for _, word := range strings.Fields(text) {
 		name, policy, isRule := strings.Cut(word, "=")
 		switch {
+		case name == "private":
+			o.exposure.Private = append(o.exposure.Private, policy)
+		case name == "untrusted":
+			o.exposure.Untrusted = append(o.exposure.Untrusted, policy)
+		case name == "outgoing":
+			o.exposure.Outgoing = append(o.exposure.Outgoing, policy)
 		case isRule:
 			o.rules[name] = agent.ApprovalPolicy(policy)
 		case word == "chain":
@@ -35,7 +42,9 @@ func (o *scenarioOptions) read(text string) {
 	}
 }
 
-func (o *scenarioOptions) apply(r *rig) { r.chain, r.consent, r.rules = o.chain, o.consent, o.rules }
+func (o *scenarioOptions) apply(r *rig) {
+	r.chain, r.consent, r.rules, r.exposure = o.chain, o.consent, o.rules, o.exposure
+}
 
 // tools are the server tools of scenarios.
 func (o *scenarioOptions) tools(t *testing.T) []tool.Tool {

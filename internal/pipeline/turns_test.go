@@ -30,7 +30,8 @@ var update = flag.Bool("update", false, "write what happened into the scenario f
 //	options           one per line: chain (the provider remembers), mcp (tools of two MCP
 //	                  servers: local, a process, and remote, behind HTTP), consent (modes
 //	                  change with the user's approval only), TOOL=POLICY (what the
-//	                  configuration says of approvals)
+//	                  configuration says of approvals), private=TOOL, untrusted=TOOL and
+//	                  outgoing=TOOL (what must not come together)
 //	modes/*.yaml      a catalogue instead of the built-in one
 //	docs/*            files that are indexed for the caller's organisation
 //	theirs/*          files that are indexed for another one
@@ -55,7 +56,8 @@ var update = flag.Bool("update", false, "write what happened into the scenario f
 //	N.sent            per model call: kind, mode, attached tools, new input items
 //	session           mode, history and turns at the end
 //
-// Beside that, each scenario is held to what is true of every turn: see verify.
+// Beside that, each scenario is held to what is true of every turn: see verify. Those about
+// exposure hold row S-20 of docs/security.md.
 func TestTurns(t *testing.T) {
 	files, err := filepath.Glob("testdata/turns/*.txtar")
 	if err != nil || len(files) == 0 {

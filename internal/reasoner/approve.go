@@ -19,6 +19,10 @@ type Approvals struct {
 	Consent bool
 	// Approved are the tools that the user approved for the rest of the session.
 	Approved []string
+	// Exposure says which tools must not come together without the user, whatever the
+	// rules say and whatever he approved; Met are those whose results earlier turns have.
+	Exposure agent.Exposure
+	Met      []string
 }
 
 // consents are what the journal has of the user's decisions.
@@ -85,7 +89,8 @@ func (r *run) granted(call agent.ToolCall, d tool.Definition) bool {
 
 // policy returns what is asked before a call of a tool now: what the first rules say that
 // speak of it, or what the tool says itself; nothing when the user approved the tool for the
-// session. What is none of the policies asks.
+// session. What is none of the policies asks, and so does what would carry out what the
+// session has met.
 func (r *run) policy(d tool.Definition) agent.ApprovalPolicy {
 	policy := d.Approval
 	for _, rules := range r.turn.Approvals.Rules {
@@ -95,6 +100,8 @@ func (r *run) policy(d tool.Definition) agent.ApprovalPolicy {
 		}
 	}
 	switch {
+	case r.turn.Approvals.Exposure.Asks(d.Name, slices.Concat(r.turn.Approvals.Met, r.met)):
+		return agent.ApprovalAlwaysAsk
 	case policy == "", policy == agent.ApprovalNever:
 		return agent.ApprovalNever
 	case policy == agent.ApprovalAsk && (slices.Contains(r.turn.Approvals.Approved, d.Name) || r.consents.remembered(d.Name)):

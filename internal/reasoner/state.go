@@ -25,6 +25,8 @@ type state struct {
 	calls   []agent.ToolCall
 	text    string
 	results map[agent.CallID]agent.ToolResult
+	// met are the tools whose results the model has seen in this turn.
+	met []string
 	// started are the dispatched server calls that have no result.
 	started       map[agent.CallID]bool
 	seen          map[agent.CallID]bool
@@ -55,6 +57,9 @@ func (s *state) apply(step agent.Step) {
 	case agent.StepAnswered:
 		a := step.Answered
 		s.asked = nil
+		for _, c := range s.calls {
+			s.met = append(s.met, c.Name) // their results were in the request
+		}
 		s.answers++
 		s.responseID = a.ResponseID
 		s.refusals.answered(len(s.calls))
@@ -71,6 +76,7 @@ func (s *state) apply(step agent.Step) {
 		s.entry.calls = step.Entering.Calls
 		for _, c := range step.Entering.Calls {
 			s.seen[c.ID] = true // no call of the model may have its id
+			s.met = append(s.met, c.Name)
 		}
 	case agent.StepEntered:
 		s.entry.over = true
