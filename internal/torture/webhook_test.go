@@ -2,7 +2,6 @@ package torture
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -75,6 +74,6 @@ func TestWebhook_DeliveredAfterAKill(t *testing.T) {
 		}
 	case <-time.After(time.Minute): // the claim of the dead process holds for half of it
 		list, err := c.Deliveries(t.Context(), hook.WebhookID, client.Page{})
-		t.Fatal(fmt.Sprintf("nothing came; deliveries %+v (error %v)\n%s", list.Data, err, n.stderr.tail()))
+		t.Fatalf("nothing came; deliveries %+v (error %v)\n%s", list.Data, err, n.stderr.tail())
 	}
 }
