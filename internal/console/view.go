@@ -93,6 +93,13 @@ func (c *Console) viewOf(ctx context.Context, t agent.Turn) (turnView, error) {
 	if err != nil {
 		return turnView{}, err
 	}
+	if !t.State.Terminal() {
+		// The state must not be older than the journal: a reader of events takes what the view
+		// shows for seen.
+		if t, err = c.turns.Turn(ctx, t.Key); err != nil {
+			return turnView{}, err
+		}
+	}
 	u := requestOf(t)
 	v := turnView{
 		ID: t.Key.Turn, Session: t.Key.Session, Ordinal: t.Ordinal, State: t.State, Queued: t.Queued,

@@ -164,7 +164,8 @@
         shown.pieces = shown.pieces.filter((p) => p.n < e.replaceFrom);
         break;
     }
-    await redraw(shown);
+    // What is shown already stays: somebody may be about to press a button of it.
+    if (shown.stale || e.sequence > Number(byId("turn-" + shown.turn).dataset.after)) await redraw(shown);
     if (endings[e.type]) say(endings[e.type]);
     return e.type in endings;
   }
