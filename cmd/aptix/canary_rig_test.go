@@ -40,11 +40,11 @@ const (
 
 // forbidden says of each canary where it must not be. Secrets of the configuration and of a
 // caller's credential are nowhere; content is in answers and in the journal, and in no log;
-// an X-Request-Id is echoed and logged, which is what it is for, and not kept.
+// an X-Request-Id is echoed, logged and in the audit log, which is what it is for.
 var forbidden = map[string][]place{
 	"openai": {everywhere, inLogs, notStored}, "embeddings": {everywhere, inLogs, notStored}, "database": {everywhere, inLogs, notStored}, "nats": {everywhere, inLogs, notStored},
 	"mcp-header": {everywhere, inLogs, notStored}, "mcp-env": {everywhere, inLogs, notStored}, "authorization": {everywhere, inLogs, notStored},
-	"instruction": {inLogs}, "artifact": {inLogs}, "arguments": {inLogs}, "output": {inLogs}, "request-id": {notStored},
+	"instruction": {inLogs}, "artifact": {inLogs}, "arguments": {inLogs}, "output": {inLogs}, "request-id": {},
 }
 
 // colony is a configuration full of canaries, with all that a server made of it says.

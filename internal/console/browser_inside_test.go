@@ -18,6 +18,7 @@ func TestBrowser_RequestsAndTheirDifference(t *testing.T) {
 	b.is(`document.querySelector('[data-decide=approve]')`)
 	b.click("[data-decide=approve]")
 	b.shows(".md", "Three.")
+	b.shows(".foot", "tokens") // the turn is over, and what is shown of it stays
 	b.click(".foot a")
 	b.shows("h1", "Which modes?")
 	b.shows(".waterfall", "Model call 2")
