@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -42,8 +43,8 @@ func TestEraseUser(t *testing.T) {
 		}
 		return key
 	}
-	for _, key := range []agent.TurnKey{submit(ann, "hers", "t1"), submit(bob, "hers", "t2")} {
-		if _, err := r.pipeline.Await(t.Context(), key); err != nil {
+	for turn, by := range []agent.Caller{ann, bob} {
+		if _, err := r.pipeline.Await(t.Context(), submit(by, "hers", fmt.Sprint("t", turn+1))); err != nil {
 			t.Fatal(err)
 		}
 	}

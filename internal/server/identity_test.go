@@ -108,7 +108,7 @@ func bodyOf(rt route, session, response string) string {
 }
 
 func targetOf(rt route, session, response string) string {
-	path := strings.NewReplacer("{sessionId}", session, "{responseId}", response, "{model}", "default").Replace(rt.pattern)
+	path := strings.NewReplacer("{sessionId}", session, "{responseId}", response, "{model}", "default", "{userId}", "nobody").Replace(rt.pattern)
 	return target(route{pattern: path})
 }
 
