@@ -17,7 +17,8 @@ import (
 
 // D-6: a gibibyte of large requests, sixteen at a time, to a server that is to get by with
 // 256 MiB. It takes those for which there is room and refuses the others; it does not grow
-// beyond twice what it was given, and serves as ever when they are over.
+// beyond twice what it was given, and serves as ever when they are over. The race detector
+// has memory of its own, so scripts/test judges that without it.
 func TestPressure_LargeRequestsInLittleMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("sends a gibibyte")
@@ -25,6 +26,9 @@ func TestPressure_LargeRequestsInLittleMemory(t *testing.T) {
 	const given = 256 << 20
 	s := startUnder(t, fmt.Sprint("GOMEMLIMIT=", given))
 	requests, size := 136, 0
+	if raceDetector {
+		requests = 20
+	}
 	codes := map[int]int{}
 	var mu sync.Mutex // guards codes and size
 	slots := make(chan struct{}, 16)
@@ -62,7 +66,7 @@ func TestPressure_LargeRequestsInLittleMemory(t *testing.T) {
 	if codes[http.StatusOK] == 0 || codes[http.StatusRequestEntityTooLarge] == 0 {
 		t.Error("nothing was taken, or nothing was too large")
 	}
-	if most > 2*given {
+	if most > 2*given && !raceDetector {
 		t.Errorf("the server took %d MiB of memory", most>>20)
 	}
 	if code, err := s.post("/v1/agent/execute", []byte(`{"sessionId":"after","turnId":"t","instruction":"hello"}`)); code != http.StatusOK || err != nil {
