@@ -25,11 +25,13 @@ func (e Exposure) IsZero() bool {
 }
 
 // Asks reports whether a call of a tool needs its user, whatever the rules say, after the
-// tools that the session has met.
-func (e Exposure) Asks(tool string, met []string) bool {
-	return !e.IsZero() && names(e.Outgoing, tool) &&
-		slices.ContainsFunc(met, func(m string) bool { return names(e.Private, m) }) &&
-		slices.ContainsFunc(met, func(m string) bool { return names(e.Untrusted, m) })
+// tools that the session has met, in earlier turns and in this one.
+func (e Exposure) Asks(tool string, earlier, now []string) bool {
+	met := func(patterns []string) bool {
+		is := func(m string) bool { return names(patterns, m) }
+		return slices.ContainsFunc(earlier, is) || slices.ContainsFunc(now, is)
+	}
+	return !e.IsZero() && names(e.Outgoing, tool) && met(e.Private) && met(e.Untrusted)
 }
 
 func names(patterns []string, tool string) bool {

@@ -24,8 +24,10 @@ func TestExposure_Asks(t *testing.T) {
 		{"no list of what is private", Exposure{Untrusted: e.Untrusted, Outgoing: e.Outgoing}, "mail__send", []string{"web__get", "db"}, false},
 		{"one tool is both", Exposure{Private: []string{"mail__*"}, Untrusted: []string{"mail__*"}, Outgoing: []string{"mail__*"}}, "mail__send", []string{"mail__read"}, true},
 	} {
-		if got := test.of.Asks(test.tool, test.met); got != test.want {
-			t.Errorf("%s: got %t", test.name, got)
+		for cut := range len(test.met) + 1 {
+			if got := test.of.Asks(test.tool, test.met[:cut], test.met[cut:]); got != test.want {
+				t.Errorf("%s, %d of them in earlier turns: got %t", test.name, cut, got)
+			}
 		}
 	}
 }

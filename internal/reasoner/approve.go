@@ -100,7 +100,7 @@ func (r *run) policy(d tool.Definition) agent.ApprovalPolicy {
 		}
 	}
 	switch {
-	case r.turn.Approvals.Exposure.Asks(d.Name, slices.Concat(r.turn.Approvals.Met, r.met)):
+	case r.turn.Approvals.Exposure.Asks(d.Name, r.turn.Approvals.Met, r.met):
 		return agent.ApprovalAlwaysAsk
 	case policy == "", policy == agent.ApprovalNever:
 		return agent.ApprovalNever
