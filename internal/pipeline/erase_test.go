@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/aptixhq/aptix/internal/contract"
 	"github.com/aptixhq/aptix/internal/llm/llmtest"
 	"github.com/aptixhq/aptix/internal/pipeline"
+	"github.com/aptixhq/aptix/internal/store"
 )
 
 // Who erases a session does not go on paying for it: the model call of its turn ends
@@ -49,6 +51,33 @@ func TestErase_EndsTheRunningTurn(t *testing.T) {
 		t.Errorf("erased again: %v, want not_found", err)
 	}
 	if got := r.answer(r.run(pipeline.Execution{UserTurn: userTurn("s1", "t1", "Hello")})).PrimaryOutputText; got != "New." {
+		t.Errorf("answer %q", got)
+	}
+}
+
+// A turn of an erased session that is slow to let go holds up the new one of its id, for
+// no longer than settling may take.
+func TestErase_TheSameTurnAgainAtOnce(t *testing.T) {
+	letGo := make(chan struct{})
+	h := &hooks{}
+	r := newRig(t, withHooks(h), withModel(t, llmtest.Reply{Text: "Old."}, llmtest.Reply{Text: "New."}),
+		func(r *rig) { r.times.SettleTime = 200 * time.Millisecond })
+	settling := make(chan struct{})
+	h.append = once(func(a store.Append) bool { return has(a, agent.StepSettled) }, func(context.Context, store.Append) error {
+		close(settling)
+		<-letGo
+		return nil
+	})
+	r.submit(userTurn("s1", "t1", "Hello"))
+	<-settling
+	if err := r.pipeline.Erase(t.Context(), caller, "s1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.pipeline.Submit(t.Context(), caller, userTurn("s1", "t1", "Hello")); agent.KindOf(err) != agent.KindTurnInProgress {
+		t.Errorf("while the old one does not let go: %v, want turn_in_progress", err)
+	}
+	time.AfterFunc(10*time.Millisecond, func() { close(letGo) })
+	if got := r.answer(r.await(r.submit(userTurn("s1", "t1", "Hello")))).PrimaryOutputText; got != "New." {
 		t.Errorf("answer %q", got)
 	}
 }

@@ -79,7 +79,17 @@ func (p *Pipeline) Execute(ctx context.Context, by agent.Caller, x Execution) (k
 		if at.Known {
 			return key, 0, p.same(ctx, key, x)
 		}
-		if err := p.takes(key); err != nil {
+		if p.isDraining() {
+			return key, 0, errDraining()
+		}
+		if old := p.runningTurn(key); old != nil { // of an erased session of this name
+			p.interrupt(key)
+			if unlock, err = p.ended(ctx, old, unlock); err != nil {
+				return key, 0, errStopping(key.Turn)
+			}
+			continue
+		}
+		if err := p.Store.Room(); err != nil { // the model is not asked for what cannot be kept
 			return key, 0, err
 		}
 		if err := p.Budgets.Admit(ctx, key); err != nil {
@@ -196,16 +206,10 @@ func (p *Pipeline) bear(ctx context.Context, by agent.Caller, x Execution, o ope
 	return err
 }
 
-// takes refuses a turn that cannot begin here now, whatever it is.
-func (p *Pipeline) takes(key agent.TurnKey) error {
-	switch {
-	case p.isDraining():
-		return errDraining()
-	case p.interrupt(key):
-		return agent.Errorf(agent.KindTurnInProgress,
-			"A turn %q of an erased session of this name is still stopping. Send the request again in a moment, or choose a fresh turnId.", key.Turn)
-	}
-	return p.Store.Room() // the model is not asked for what cannot be kept
+// errStopping refuses a turn whose id one of an erased session has, which does not let go.
+func errStopping(id agent.TurnID) error {
+	return agent.Errorf(agent.KindTurnInProgress,
+		"A turn %q of an erased session of this name is still stopping. Send the request again in a moment, or choose a fresh turnId.", id)
 }
 
 func errBusy(active agent.TurnID) error {

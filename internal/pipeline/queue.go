@@ -166,17 +166,26 @@ func (p *Pipeline) displace(ctx context.Context, active agent.TurnKey, unlock fu
 	if err := p.cancelLocked(ctx, active); err != nil && agent.KindOf(err) != agent.KindNotFound || r == nil {
 		return unlock, err
 	}
+	unlock, err := p.ended(ctx, r, unlock)
+	if err != nil {
+		return unlock, errBusy(active.Turn)
+	}
+	return unlock, r.err
+}
+
+// ended waits until a turn that was broken off here has ended. The caller holds the
+// session's lock, which is given up meanwhile; the new unlock is returned.
+func (p *Pipeline) ended(ctx context.Context, r *running, unlock func()) (func(), error) {
 	unlock()
 	ctx, cancel := context.WithTimeout(ctx, p.Limits.SettleTime)
 	defer cancel()
 	var err error
 	select {
 	case <-r.done:
-		err = r.err
 	case <-ctx.Done():
-		err = errBusy(active.Turn)
+		err = context.Cause(ctx)
 	}
-	return p.sessionLocks.lock(active.Org, active.Session), err
+	return p.sessionLocks.lock(r.journal.key.Org, r.journal.key.Session), err
 }
 
 // waits waits for a turn that does not run here to move. A server that stops sends those
