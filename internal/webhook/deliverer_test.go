@@ -342,9 +342,12 @@ func TestDeliverer_GivesUp(t *testing.T) {
 	t.Run("a message that is too old", func(t *testing.T) {
 		r := newRig(t)
 		r.answer = func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }
-		r.deliver(func(c *Config) { c.Retry = 100 * time.Millisecond })
+		r.deliver(func(c *Config) {
+			c.Retry = time.Hour
+			c.Backoff = func(n int64) time.Duration { return time.Duration(n-1) * c.Retry } // so the third attempt would come too late
+		})
 		r.completes("s1")
-		if d := r.outcome("given up", failed); d.Attempts < 2 || d.Problem != "answered 500" {
+		if d := r.outcome("given up", failed); d.Attempts != 2 || d.Problem != "answered 500" {
 			t.Errorf("delivery %+v", d)
 		}
 	})
