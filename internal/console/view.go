@@ -40,7 +40,9 @@ type turnView struct {
 }
 
 // Live reports whether the turn goes on by itself.
-func (v turnView) Live() bool { return v.State == agent.TurnAccepted || v.State == agent.TurnRunning }
+func (v turnView) Live() bool { return live(v.State) }
+
+func live(s agent.TurnState) bool { return s == agent.TurnAccepted || s == agent.TurnRunning }
 
 // Open reports whether the turn can be cancelled.
 func (v turnView) Open() bool { return !v.State.Terminal() }
@@ -89,16 +91,9 @@ type modeNote struct {
 
 // viewOf reads a turn's journal.
 func (c *Console) viewOf(ctx context.Context, t agent.Turn) (turnView, error) {
-	steps, err := c.turns.Steps(ctx, t.Key)
+	t, steps, err := c.journalOf(ctx, t)
 	if err != nil {
 		return turnView{}, err
-	}
-	if !t.State.Terminal() {
-		// The state must not be older than the journal: a reader of events takes what the view
-		// shows for seen.
-		if t, err = c.turns.Turn(ctx, t.Key); err != nil {
-			return turnView{}, err
-		}
 	}
 	u := requestOf(t)
 	v := turnView{
@@ -121,6 +116,27 @@ func (c *Console) viewOf(ctx context.Context, t agent.Turn) (turnView, error) {
 		v.Took = t.UpdatedAt.Sub(t.CreatedAt)
 	}
 	return v, nil
+}
+
+// maxMoves is how often a turn may move while it is read.
+const maxMoves = 10
+
+// journalOf reads a turn's journal, and the turn as it was then. A state older than the
+// journal would have a reader of events wait for one that it counts as seen; a newer one
+// would show a turn that has ended without its answer, which nobody follows any more.
+func (c *Console) journalOf(ctx context.Context, t agent.Turn) (agent.Turn, []agent.Step, error) {
+	for range maxMoves {
+		steps, err := c.turns.Steps(ctx, t.Key)
+		if err != nil || t.State.Terminal() {
+			return t, steps, err
+		}
+		now, err := c.turns.Turn(ctx, t.Key)
+		if err != nil || live(now.State) || now.State == t.State && now.UpdatedAt.Equal(t.UpdatedAt) {
+			return now, steps, err
+		}
+		t = now
+	}
+	return t, nil, agent.Errorf(agent.KindUnavailable, "The turn moves faster than it can be read. Try again in a moment.")
 }
 
 // add adds what a step of the journal tells.
