@@ -3,14 +3,17 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -29,6 +32,8 @@ func TestPressure_LargeRequestsInLittleMemory(t *testing.T) {
 	if raceDetector {
 		requests = 20
 	}
+	// A sender that is slow to see that it was refused finds the connection closed.
+	const cutOff = -1
 	codes := map[int]int{}
 	var mu sync.Mutex // guards codes and size
 	slots := make(chan struct{}, 16)
@@ -46,6 +51,9 @@ func TestPressure_LargeRequestsInLittleMemory(t *testing.T) {
 				path = "/v1/agent/execute"
 			}
 			code, err := s.post(path, body)
+			if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
+				code, err = cutOff, nil
+			}
 			if err != nil {
 				t.Error(err)
 			}
@@ -59,7 +67,7 @@ func TestPressure_LargeRequestsInLittleMemory(t *testing.T) {
 	most := s.peak(t)
 	t.Logf("D-6: %d requests of %d MiB in all, in %s: %v; at most %d MiB resident of %d given", requests, size>>20, time.Since(began).Round(time.Millisecond), codes, most>>20, given>>20)
 	for code := range codes {
-		if code != http.StatusOK && code != http.StatusRequestEntityTooLarge && code != http.StatusTooManyRequests {
+		if !slices.Contains([]int{http.StatusOK, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, cutOff}, code) {
 			t.Errorf("a request was answered with %d", code)
 		}
 	}
