@@ -29,7 +29,7 @@ func openModes(c Config) (*liveModes, error) {
 // reload reads the modes anew, for turns that begin later (D78). When anything is wrong
 // with them those in force stay, and the log has each problem.
 func (m *liveModes) reload() {
-	log := m.from.Log.With("folder", ModesName(m.from.Settings.Modes))
+	log := m.from.Log.With("folder", m.from.modesName())
 	c, err := loadModes(m.from)
 	if problems := (mode.Problems)(nil); errors.As(err, &problems) {
 		for _, p := range problems {
@@ -55,7 +55,7 @@ func difference(from, to *mode.Catalog) (added, removed, changed []string) {
 	return added, removed, changed
 }
 
-// loadModes reads and checks the configured modes.
+// loadModes reads and checks the modes of a node.
 func loadModes(c Config) (*mode.Catalog, error) {
 	problems, err := c.Lint()
 	if err != nil {
@@ -65,18 +65,23 @@ func loadModes(c Config) (*mode.Catalog, error) {
 		return nil, problems
 	}
 	for _, p := range problems {
-		c.Log.Warn("mode file", "folder", ModesName(c.Settings.Modes), "problem", p.String())
+		c.Log.Warn("mode file", "folder", c.modesName(), "problem", p.String())
 	}
-	if c.Settings.Modes == "" {
-		return mode.Builtin(), nil
+	files, err := c.modeFiles()
+	if err != nil {
+		return nil, err
 	}
-	return mode.Load(os.DirFS(c.Settings.Modes))
+	catalog, err := mode.Load(files)
+	if err != nil {
+		return nil, err
+	}
+	return catalog.Give(c.ModeTools)
 }
 
 // Lint returns what is wrong with the mode files, tools that the node would not have
 // included. It needs no catalogue that can be loaded.
 func (c Config) Lint() (mode.Problems, error) {
-	files, err := ModeFiles(c.Settings.Modes)
+	files, err := c.modeFiles()
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +96,20 @@ func (c Config) Lint() (mode.Problems, error) {
 		return nil, err
 	}
 	return mode.Lint(files, registry.Entries()), nil
+}
+
+func (c Config) modeFiles() (fs.FS, error) {
+	if c.Modes != nil {
+		return c.Modes, nil
+	}
+	return ModeFiles(c.Settings.Modes)
+}
+
+func (c Config) modesName() string {
+	if c.Modes != nil {
+		return "the program's modes"
+	}
+	return ModesName(c.Settings.Modes)
 }
 
 // ModeFiles returns the folder of the mode files; "" is the built-in catalogue.

@@ -7,6 +7,7 @@ package node
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -39,6 +40,10 @@ type Config struct {
 	Version string
 	// Tools are run by the node beside those that it has anyway.
 	Tools []tool.Tool
+	// Modes has the mode files; nil means those that the settings name.
+	Modes fs.FS
+	// ModeTools are tools that modes have beside those that their files list.
+	ModeTools map[agent.ModeKey][]string
 }
 
 // Node is a server that is built. It serves nothing before it is started.
