@@ -147,6 +147,16 @@ func TestLoad_TheProgramGoesOverAllAndReadsNoFileByItself(t *testing.T) {
 	}
 }
 
+func TestLoad_Exposure(t *testing.T) {
+	c, err := load(t, "exposure: {private: [\"files__*\"], untrusted: [web__get], outgoing: [web__post, mail__send]}\n", nil, nil)
+	got := shown(must(t, c, err))
+	for key, want := range map[string]string{"private": "files__*", "untrusted": "web__get", "outgoing": "web__post, mail__send"} {
+		if want += " · file aptix.yaml"; got["exposure."+key] != want {
+			t.Errorf("exposure.%s: got %q, want %q", key, got["exposure."+key], want)
+		}
+	}
+}
+
 func TestLoad_ProviderFollowsTheKey(t *testing.T) {
 	key := map[string]string{"OPENAI_API_KEY": "sk-1"}
 	c, err := load(t, "", key, nil)
