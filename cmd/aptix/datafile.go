@@ -13,6 +13,7 @@ import (
 	"github.com/aptixhq/aptix/client"
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/config"
+	"github.com/aptixhq/aptix/internal/node"
 	"github.com/aptixhq/aptix/internal/store/postgres"
 	"github.com/aptixhq/aptix/internal/store/sqlite"
 )
@@ -142,7 +143,7 @@ func (d *dataFile) eraseOrg(cmd *cobra.Command, org string) (err error) {
 	if err != nil {
 		return fmt.Errorf("%d sessions are erased; then: %w", n, err)
 	}
-	keeper, err := openIndexes(cmd.Context(), cfg)
+	keeper, err := node.OpenIndexes(cmd.Context(), cfg)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/aptixhq/aptix/client"
 	"github.com/aptixhq/aptix/internal/config"
 	"github.com/aptixhq/aptix/internal/mcp"
+	"github.com/aptixhq/aptix/internal/node"
 	"github.com/aptixhq/aptix/internal/outbound"
 	"github.com/aptixhq/aptix/internal/secret"
 	"github.com/aptixhq/aptix/internal/store/postgres"
@@ -188,17 +189,17 @@ func writable(dir string) error {
 
 func checkModes(cfg config.Config) (string, error) {
 	dir := cfg.Modes
-	problems, err := lint(cfg, dir)
+	problems, err := parts(cfg, nil).Lint()
 	if err != nil {
 		return "", err
 	}
 	if problems.Fatal() {
-		return "", fmt.Errorf("%s: %d problems; 'aptix modes lint' lists them", nameOf(dir), len(problems))
+		return "", fmt.Errorf("%s: %d problems; 'aptix modes lint' lists them", node.ModesName(dir), len(problems))
 	}
 	if len(problems) > 0 {
-		return fmt.Sprintf("%s, with %d warnings; 'aptix modes lint' lists them", nameOf(dir), len(problems)), nil
+		return fmt.Sprintf("%s, with %d warnings; 'aptix modes lint' lists them", node.ModesName(dir), len(problems)), nil
 	}
-	return nameOf(dir), nil
+	return node.ModesName(dir), nil
 }
 
 // checkProvider sees whether the provider answers, by asking for its list of models:

@@ -11,6 +11,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 
 	"github.com/aptixhq/aptix/internal/config"
+	"github.com/aptixhq/aptix/internal/node"
 	"github.com/aptixhq/aptix/internal/server"
 	"github.com/aptixhq/aptix/internal/store/postgres"
 	"github.com/aptixhq/aptix/internal/store/sqlite"
@@ -33,7 +34,7 @@ func authChecks(cfg config.Config) []check {
 
 func checkAddress(ctx context.Context, cfg config.Config) (string, error) {
 	on := cfg.Auth.OIDC.Configured()
-	if !on && !onlyHere(cfg) {
+	if !on && !node.OnlyHere(cfg) {
 		var err error
 		if on, err = anyKey(ctx, cfg); errors.Is(err, sqlite.ErrLocked) {
 			on = true // by the server, which has looked itself
@@ -42,7 +43,7 @@ func checkAddress(ctx context.Context, cfg config.Config) (string, error) {
 	if err := server.CheckListen(cfg.Listen, on); err != nil {
 		return "", err
 	}
-	if !onlyHere(cfg) && !cfg.TLS.Configured() {
+	if !node.OnlyHere(cfg) && !cfg.TLS.Configured() {
 		return cfg.Listen + ", without TLS: keys can be read on the way unless a proxy beside it speaks TLS", nil
 	}
 	return cfg.Listen, nil
@@ -73,7 +74,7 @@ func anyKey(ctx context.Context, cfg config.Config) (found bool, err error) {
 	} else if _, err := os.Stat(cfg.DatabasePath()); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	store, err := openStore(ctx, cfg, slog.New(slog.DiscardHandler))
+	store, err := node.OpenStore(ctx, cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return false, err
 	}
@@ -91,7 +92,7 @@ func checkTLS(cfg config.Config) (string, error) {
 }
 
 func checkIssuer(ctx context.Context, cfg config.Config) (string, error) {
-	client, err := issuerClient(cfg)
+	client, err := node.IssuerClient(cfg)
 	if err != nil {
 		return "", err
 	}

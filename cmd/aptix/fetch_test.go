@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/aptixhq/aptix/internal/config"
+	"github.com/aptixhq/aptix/internal/node"
 )
 
 // TestNothingIsFetched: no URL that comes in a request, in a header, in a schema or from the
@@ -131,18 +132,17 @@ func TestLogs_HoldNoContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := &output{}
-	p, err := build(t.Context(), cfg, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.Level(-100), AddSource: true})))
+	n, err := node.New(t.Context(), parts(cfg, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.Level(-100), AddSource: true}))))
 	if err != nil {
 		t.Fatal(err)
 	}
-	web := httptest.NewServer(p.server.Handler())
+	web := httptest.NewServer(n.Handler())
 	c.drive(&canaryServer{c: c, url: web.URL})
 	web.Close()
-	if err := p.turns.Drain(t.Context()); err != nil {
+	if err := n.Drain(t.Context()); err != nil {
 		t.Error(err)
 	}
-	p.mcp.Close()
-	if err := p.close(); err != nil {
+	if err := n.Close(); err != nil {
 		t.Error(err)
 	}
 	said := log.String()

@@ -19,6 +19,7 @@ import (
 	"github.com/aptixhq/aptix/internal/config"
 	"github.com/aptixhq/aptix/internal/contract"
 	"github.com/aptixhq/aptix/internal/localtools"
+	"github.com/aptixhq/aptix/internal/node"
 )
 
 // goldenHeader begins each golden file; a file without it is not ours to remove.
@@ -52,18 +53,18 @@ func goldenRequests(ctx context.Context, dir string) (_ goldens, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := build(ctx, cfg, slog.New(slog.DiscardHandler))
+	n, err := node.New(ctx, parts(cfg, slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, p.close()) }()
+	defer func() { err = errors.Join(err, n.Close()) }()
 	tools, err := chatTools(data)
 	if err != nil {
 		return nil, err
 	}
 	var all goldens
-	for _, key := range p.modes.live.Current().Keys() {
-		g, err := p.golden(ctx, agent.ModeKey(key), tools)
+	for _, key := range n.Catalog().Keys() {
+		g, err := firstRequest(ctx, n, agent.ModeKey(key), tools)
 		if err != nil {
 			return nil, fmt.Errorf("request of mode %s: %w", key, err)
 		}
@@ -72,14 +73,14 @@ func goldenRequests(ctx context.Context, dir string) (_ goldens, err error) {
 	return all, nil
 }
 
-// golden previews the first turn of a session in a mode.
-func (p *parts) golden(ctx context.Context, key agent.ModeKey, tools json.RawMessage) (golden, error) {
+// firstRequest previews the first turn of a session in a mode.
+func firstRequest(ctx context.Context, n *node.Node, key agent.ModeKey, tools json.RawMessage) (golden, error) {
 	by := agent.Caller{Org: "local", User: "local"}
 	id := agent.SessionID("golden-" + string(key))
-	if _, err := p.sessions.Create(ctx, by, contract.CreateSession{SessionID: id, Mode: key, Tools: tools}); err != nil {
+	if _, err := n.Sessions.Create(ctx, by, contract.CreateSession{SessionID: id, Mode: key, Tools: tools}); err != nil {
 		return golden{}, err
 	}
-	shown, err := p.turns.Preview(ctx, by, contract.UserTurn{SessionID: id, TurnID: "golden", Instruction: "What the user says."})
+	shown, err := n.Turns.Preview(ctx, by, contract.UserTurn{SessionID: id, TurnID: "golden", Instruction: "What the user says."})
 	if err != nil {
 		return golden{}, err
 	}

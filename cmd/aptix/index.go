@@ -14,6 +14,7 @@ import (
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/config"
+	"github.com/aptixhq/aptix/internal/node"
 	"github.com/aptixhq/aptix/internal/rag"
 	"github.com/aptixhq/aptix/internal/rag/folder"
 )
@@ -74,11 +75,11 @@ func (x indexing) run(cmd *cobra.Command, cfg config.Config, dir string) (err er
 	if err != nil {
 		return usageError{err, cmd.CommandPath()}
 	}
-	vectors, err := embedder(cfg)
+	vectors, err := node.Embedder(cfg)
 	if err != nil {
 		return err
 	}
-	keeper, err := openIndexes(cmd.Context(), cfg)
+	keeper, err := node.OpenIndexes(cmd.Context(), cfg)
 	if err != nil {
 		return err
 	}
@@ -178,7 +179,7 @@ func newIndexList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		keeper, err := openIndexes(cmd.Context(), cfg)
+		keeper, err := node.OpenIndexes(cmd.Context(), cfg)
 		if err != nil {
 			return err
 		}
@@ -220,7 +221,7 @@ func newIndexRemove() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		keeper, err := openIndexes(cmd.Context(), cfg)
+		keeper, err := node.OpenIndexes(cmd.Context(), cfg)
 		if err != nil {
 			return err
 		}

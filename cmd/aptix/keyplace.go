@@ -13,6 +13,7 @@ import (
 	"github.com/aptixhq/aptix/client"
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/auth"
+	"github.com/aptixhq/aptix/internal/node"
 	"github.com/aptixhq/aptix/internal/store"
 	"github.com/aptixhq/aptix/internal/store/sqlite"
 )
@@ -85,7 +86,7 @@ func (s serverKeys) close() error  { return nil }
 // storedKeys are the keys of a store that this command has opened.
 type storedKeys struct {
 	name  string
-	store journal
+	store node.Journal
 	keys  *auth.Keyring
 }
 
@@ -100,7 +101,7 @@ func (p *keyPlace) openDirect(cmd *cobra.Command, make bool) (keyStore, error) {
 		}
 	}
 	silent := slog.New(slog.DiscardHandler)
-	opened, err := openStore(cmd.Context(), cfg, silent)
+	opened, err := node.OpenStore(cmd.Context(), cfg, silent)
 	if errors.Is(err, sqlite.ErrLocked) {
 		return nil, fmt.Errorf("%w; name the address of that server with --url", err)
 	}

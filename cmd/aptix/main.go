@@ -1,7 +1,7 @@
 // Command aptix is the one binary of Aptix: the server and everything to talk to it
-// from a terminal. main hands over to the commands, one file each; serve.go builds the
-// server from its parts, by hand and in sight. Everything that talks to a server does
-// so through the public client, as any other program would.
+// from a terminal. main hands over to the commands, one file each; serve.go runs the server
+// that package node puts together. Everything that talks to a server does so through the
+// public client, as any other program would.
 package main
 
 import (

@@ -8,6 +8,7 @@ import (
 
 	"github.com/aptixhq/aptix/internal/config"
 	"github.com/aptixhq/aptix/internal/llm"
+	"github.com/aptixhq/aptix/internal/node"
 )
 
 // memoryTime bounds the two model calls of doctor --probe together. A local server may
@@ -28,7 +29,7 @@ func checkContinuity(ctx context.Context, cfg config.Config, probe bool) (string
 	case !probe:
 		return now + "; 'aptix doctor --probe' tests that memory with two small model calls", nil
 	}
-	client := modelClient(cfg)
+	client := node.ModelClient(cfg)
 	defer client.Close()
 	memory, err := llm.MemoryProbe{Client: client, Model: cfg.Models()[0], OmitStore: !cfg.Capabilities().Store}.Run(ctx)
 	if err != nil {

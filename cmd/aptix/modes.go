@@ -2,10 +2,7 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
-	"io/fs"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -107,26 +104,4 @@ func configuredModes(args []string) (string, error) {
 	}
 	cfg, err := config.Load(config.Options{})
 	return cfg.Modes, err
-}
-
-// modeFiles returns the folder of the mode files; "" is the built-in catalogue.
-func modeFiles(dir string) (fs.FS, error) {
-	if dir == "" {
-		return mode.Files(), nil
-	}
-	info, err := os.Stat(dir)
-	if err != nil {
-		return nil, fmt.Errorf("mode files: %w", err)
-	}
-	if !info.IsDir() {
-		return nil, fmt.Errorf("mode files: %s is not a folder", dir)
-	}
-	return os.DirFS(dir), nil
-}
-
-func nameOf(dir string) string {
-	if dir == "" {
-		return "built-in modes"
-	}
-	return dir
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+
+	"github.com/aptixhq/aptix/internal/node"
 )
 
 func newModesGolden() *cobra.Command {
@@ -56,7 +58,7 @@ the modes that are configured, or those built in.`,
 			say(cmd.OutOrStdout(), "If that is meant, run 'aptix modes golden' and commit what it writes.")
 			return errReported
 		}
-		say(cmd.OutOrStdout(), "%s: %d requests as recorded in %s", nameOf(dir), len(now), out)
+		say(cmd.OutOrStdout(), "%s: %d requests as recorded in %s", node.ModesName(dir), len(now), out)
 		return nil
 	})
 	return cmd

@@ -14,6 +14,7 @@ import (
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/mode"
 	"github.com/aptixhq/aptix/internal/mode/interchange"
+	"github.com/aptixhq/aptix/internal/node"
 )
 
 func newModesImport() *cobra.Command {
@@ -226,7 +227,7 @@ it takes the modes that are configured, or those built in.`,
 		if err != nil {
 			return err
 		}
-		files, err := modeFiles(dir)
+		files, err := node.ModeFiles(dir)
 		if err != nil {
 			return err
 		}

@@ -1,12 +1,11 @@
 package main
 
 import (
-	"log/slog"
-
 	"github.com/spf13/cobra"
 
 	"github.com/aptixhq/aptix/internal/config"
 	"github.com/aptixhq/aptix/internal/mode"
+	"github.com/aptixhq/aptix/internal/node"
 )
 
 func newModesLint() *cobra.Command {
@@ -30,15 +29,14 @@ not: prompts that are too long, and modes that nothing leads to.`,
 		if err != nil {
 			return err // it says which tools there are, too
 		}
-		dir := cfg.Modes
 		if len(args) > 0 {
-			dir = args[0]
+			cfg.Modes = args[0]
 		}
-		problems, err := lint(cfg, dir)
+		problems, err := parts(cfg, nil).Lint()
 		if err != nil {
 			return err
 		}
-		if err := printProblems(cmd, dir, problems, asJSON); err != nil {
+		if err := printProblems(cmd, cfg.Modes, problems, asJSON); err != nil {
 			return err
 		}
 		if problems.Fatal() {
@@ -57,35 +55,15 @@ func printProblems(cmd *cobra.Command, dir string, problems mode.Problems, asJSO
 		return printJSON(cmd.OutOrStdout(), struct {
 			Modes    string        `json:"modes"`
 			Problems mode.Problems `json:"problems"`
-		}{nameOf(dir), problems})
+		}{node.ModesName(dir), problems})
 	}
 	for _, p := range problems {
 		say(cmd.OutOrStdout(), "%s", p)
 	}
 	if !problems.Fatal() {
-		say(cmd.OutOrStdout(), "%s: no errors", nameOf(dir))
+		say(cmd.OutOrStdout(), "%s: no errors", node.ModesName(dir))
 	}
 	return nil
-}
-
-// lint returns what is wrong with the mode files in a folder, tools that the server
-// does not have included.
-func lint(cfg config.Config, dir string) (mode.Problems, error) {
-	files, err := modeFiles(dir)
-	if err != nil {
-		return nil, err
-	}
-	// The names of the tools do not depend on the catalogue, which may be broken.
-	log := slog.New(slog.DiscardHandler)
-	servers, err := mcpServers(cfg, log)
-	if err != nil {
-		return nil, err
-	}
-	registry, err := newRegistry(cfg, &lateSessions{}, mode.Builtin(), servers, log)
-	if err != nil {
-		return nil, err
-	}
-	return mode.Lint(files, registry.Entries()), nil
 }
 
 func newModesSchema() *cobra.Command {

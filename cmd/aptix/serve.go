@@ -18,25 +18,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/aptixhq/aptix/internal/access"
-	"github.com/aptixhq/aptix/internal/agent"
-	"github.com/aptixhq/aptix/internal/budget"
-	"github.com/aptixhq/aptix/internal/bus"
 	"github.com/aptixhq/aptix/internal/config"
-	"github.com/aptixhq/aptix/internal/console"
-	"github.com/aptixhq/aptix/internal/events"
-	"github.com/aptixhq/aptix/internal/llm"
-	"github.com/aptixhq/aptix/internal/llm/demo"
-	"github.com/aptixhq/aptix/internal/mcp"
 	"github.com/aptixhq/aptix/internal/mode"
-	"github.com/aptixhq/aptix/internal/outbound"
-	"github.com/aptixhq/aptix/internal/pipeline"
-	"github.com/aptixhq/aptix/internal/rag"
-	"github.com/aptixhq/aptix/internal/reasoner"
-	"github.com/aptixhq/aptix/internal/responsesapi"
+	"github.com/aptixhq/aptix/internal/node"
 	"github.com/aptixhq/aptix/internal/server"
-	"github.com/aptixhq/aptix/internal/session"
-	"github.com/aptixhq/aptix/internal/webhook"
 )
 
 // drainTime is how long running turns may take to finish when the server stops. The
@@ -114,12 +99,12 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 	if err != nil {
 		return err
 	}
-	p, err := build(ctx, cfg, log)
+	n, err := node.New(ctx, parts(cfg, log))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.close()) }()
-	on, err := p.identity.keys.Look(ctx)
+	defer func() { err = errors.Join(err, n.Close()) }()
+	on, err := n.Authenticates(ctx)
 	if err != nil {
 		return err
 	}
@@ -129,7 +114,6 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
-	defer p.mcp.Close()
 	collecting, stopCollecting := context.WithCancel(ctx)
 	var collector sync.WaitGroup
 	collector.Go(func() { tuneCollector(collecting) })
@@ -140,21 +124,12 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 	if err != nil {
 		return fmt.Errorf("listen: %w; choose another address with --listen", err)
 	}
-	// Unfinished turns go on before the first request can meet them.
-	if err := p.turns.Recover(ctx); err != nil {
+	if err := n.Start(ctx); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	if err := p.audit.loaded(ctx, agent.AuditConfigLoaded, p.modes.live.Current()); err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	delivering, stopDelivering := context.WithCancel(ctx)
-	var deliverer sync.WaitGroup
-	deliverer.Go(func() { p.deliverer.Run(delivering) })
-	defer deliverer.Wait()
-	defer stopDelivering()
 	// What the start needed, buffers of the migrations above all, is not needed again.
 	debug.FreeOSMemory()
-	web := p.server.HTTPServer(cfg.Listen)
+	web := n.HTTPServer(cfg.Listen)
 	served := make(chan error, 1)
 	go func() {
 		defer close(served)
@@ -165,12 +140,12 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 		web.TLSConfig = cert.config()
 		served <- web.ServeTLS(listener, "", "")
 	}()
-	say(stderr, "%s", banner(cfg, p.modes.live.Current(), scheme(cfg)+listener.Addr().String(), security(cfg, on)))
+	say(stderr, "%s", banner(cfg, n.Catalog(), scheme(cfg)+listener.Addr().String(), security(cfg, on)))
 
 	for {
 		select {
 		case <-hangups:
-			p.reload(ctx)
+			n.Reload(ctx)
 			if cert != nil {
 				cert.reload()
 			}
@@ -181,183 +156,22 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 			say(stderr, "Stopping (%s): running turns have %s to finish; once more stops at once.", s, drainTime)
 		case <-ctx.Done():
 		}
-		return errors.Join(err, p.stop(web, served, signals))
+		return errors.Join(err, stop(n, web, served, signals))
 	}
 }
 
-// parts is a server that is built and not yet started.
-type parts struct {
-	store     journal
-	bus       *bus.Bus // nil without NATS
-	documents rag.Keeper
-	mcp       *mcp.Servers
-	modes     *liveModes
-	identity  identity
-	sessions  *session.Manager
-	turns     *pipeline.Pipeline
-	audit     auditLog
-	deliverer *webhook.Deliverer
-	server    *server.Server
+// parts says what a server with these settings is made of.
+func parts(cfg config.Config, log *slog.Logger) node.Config {
+	return node.Config{Settings: cfg, Log: log, Version: version(), Tools: testTools()}
 }
-
-func (p *parts) close() error {
-	if p.bus != nil {
-		p.bus.Close()
-	}
-	p.identity.keys.Close()
-	return errors.Join(p.documents.Close(), p.store.Close())
-}
-
-// build puts the server together, from the ground up.
-func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, err error) {
-	servers, err := mcpServers(cfg, log)
-	if err != nil {
-		return nil, err
-	}
-	modes, err := openModes(cfg, log)
-	if err != nil {
-		return nil, err
-	}
-	catalog := modes.live
-	sessions := &lateSessions{}
-	registry, err := newRegistry(cfg, sessions, catalog, servers, log)
-	if err != nil {
-		return nil, err
-	}
-	servers.ReportTo(registry)
-	store, err := openStore(ctx, cfg, log)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, store.Close())
-		}
-	}()
-	contexts := cfg.Contexts()
-	manager, err := session.New(session.Config{Store: store, Catalog: catalog, Registry: registry, Contexts: contexts, Log: log,
-		Consent: cfg.ModeChange.Consent == config.ConsentRequired, Quotas: cfg.QuotaPlans()})
-	if err != nil {
-		return nil, err
-	}
-	sessions.Manager = manager
-
-	budgets, err := budget.New(budget.Config{Ledger: store, Plans: cfg.BudgetPlans(), CallTime: cfg.Limits.Turn, Log: log})
-	if err != nil {
-		return nil, err
-	}
-	loop, err := reasoner.New(reasoner.Config{
-		Model: model(cfg), Sessions: store, Registry: registry, Log: log, Budgets: budgets,
-		Limits: reasoner.Limits{ModelCalls: cfg.Limits.ModelCalls, ToolTime: cfg.Limits.Tool, ToolCalls: cfg.Limits.ToolCalls, OutputBytes: cfg.Limits.OutputBytes},
-	})
-	if err != nil {
-		return nil, err
-	}
-	documents, err := openIndexes(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, documents.Close())
-		}
-	}()
-	finds, err := retriever(cfg, documents, log)
-	if err != nil {
-		return nil, err
-	}
-	hub := events.NewHub()
-	others, err := openBus(cfg, hub, log)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil && others != nil {
-			others.Close()
-		}
-	}()
-	turns, err := pipeline.New(pipeline.Config{
-		Store: store, Sessions: manager, Catalog: catalog, Registry: registry, Contexts: contexts,
-		Reasoner: loop, Hub: hub, Bus: hints(others), Log: log, Chain: cfg.Chain(),
-		ApprovalRules: cfg.Approvals, Exposure: cfg.Exposure, Consent: cfg.ModeChange.Consent == config.ConsentRequired,
-		Limits: pipeline.Limits{TurnTime: cfg.Limits.Turn, WaitTime: cfg.Limits.Waiting, ApprovalTime: cfg.Limits.Approval,
-			Lease: cfg.Cluster.Lease, Poll: cfg.Cluster.Poll},
-		Retention: cfg.Retention.Sessions, AuditRetention: cfg.Retention.Audit, Indexes: documents, Retriever: finds,
-		Budgets: budgets, Quotas: cfg.QuotaPlans(),
-	})
-	if err != nil {
-		return nil, err
-	}
-	// What the doors have is what their callers may see.
-	theirSessions, theirTurns := access.NewSessions(manager), access.NewTurns(turns, manager)
-	door, err := responsesapi.New(responsesapi.Config{Turns: theirTurns, Sessions: theirSessions, Tools: registry, Contexts: contexts})
-	if err != nil {
-		return nil, err
-	}
-	who, err := openIdentity(cfg, store, log)
-	if err != nil {
-		return nil, err
-	}
-	proxies, err := cfg.Proxies()
-	if err != nil {
-		return nil, err
-	}
-	allow, err := cfg.Outbound.Allowlist()
-	if err != nil {
-		return nil, err
-	}
-	theirs := outbound.Policy{Allow: allow} // for addresses that come over the API
-	signIns := console.NewSignIns(who.authenticator)
-	pages, err := console.New(console.Config{Turns: theirTurns, Sessions: theirSessions, Catalog: catalog, Registry: registry, SignIns: signIns})
-	if err != nil {
-		return nil, err
-	}
-	edge, err := server.New(server.Config{
-		Turns: theirTurns, Sessions: theirSessions, Responses: door, Console: pages, Catalog: catalog, Registry: registry, Log: log, Ready: store.Ping,
-		Auth: signIns, Open: func() bool { return !who.keys.On() }, Keys: who.keys,
-		Loopback: onlyHere(cfg), Hosts: cfg.Hosts, Proxies: proxies,
-		Budgets: budgets, Quotas: cfg.QuotaPlans(),
-		Audit: store, Erasures: turns, Webhooks: webhook.New(store, theirs),
-	})
-	if err != nil {
-		return nil, err
-	}
-	deliverer := webhook.NewDeliverer(webhook.Config{Queue: store, Log: log, Policy: theirs, Retry: cfg.Webhooks.Retry})
-	return &parts{store: store, audit: auditLog{cfg, store, log}, deliverer: deliverer, bus: others, documents: documents, mcp: servers, modes: modes, identity: who, sessions: manager, turns: turns, server: edge}, nil
-}
-
-// model returns the way to the model, with its patience.
-func model(cfg config.Config) *llm.Provider {
-	return llm.NewProvider(llm.ProviderConfig{
-		Client:   modelClient(cfg),
-		Attempts: cfg.Limits.ModelAttempts, MaxWait: cfg.Limits.ModelWait, Concurrency: cfg.Limits.ModelConcurrency,
-	})
-}
-
-// modelClient returns the way to the model.
-func modelClient(cfg config.Config) *llm.Client {
-	client := llm.Config{
-		BaseURL: cfg.OpenAI.BaseURL, APIKey: cfg.OpenAI.APIKey,
-		Organization: cfg.OpenAI.Organization, Project: cfg.OpenAI.Project,
-	}
-	if cfg.Provider == config.ProviderDemo {
-		client = llm.Config{BaseURL: "http://demo/v1", Transport: demo.Transport()}
-	}
-	return llm.New(client)
-}
-
-// lateSessions lets agent_change_mode be built before the session manager, which needs
-// the registry that the tool stands in.
-type lateSessions struct{ *session.Manager }
 
 // stop ends the server in order: no new turns, running turns finish or are left to the
 // next start, readers get their last events, connections close.
-func (p *parts) stop(web *http.Server, served <-chan error, signals <-chan os.Signal) error {
-	p.server.Drain()
+func stop(n *node.Node, web *http.Server, served <-chan error, signals <-chan os.Signal) error {
 	ctx, hurry := context.WithTimeout(context.Background(), drainTime)
 	defer hurry()
 	drained := make(chan error, 1)
-	go func() { drained <- p.turns.Drain(ctx) }()
+	go func() { drained <- n.Drain(ctx) }()
 	var err error
 	select {
 	case err = <-drained:
@@ -390,7 +204,7 @@ func banner(cfg config.Config, catalog *mode.Catalog, url string, security []str
 		line("provider", "%s, model %s", cfg.Provider, cfg.Model)
 	}
 	line("data", "%s", cfg.Store())
-	line("modes", "%s (%s)", strings.Join(catalog.Keys(), ", "), nameOf(cfg.Modes))
+	line("modes", "%s (%s)", strings.Join(catalog.Keys(), ", "), node.ModesName(cfg.Modes))
 	for i, text := range security {
 		name := "auth"
 		if i > 0 {

@@ -1,46 +1,10 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 
-	"github.com/aptixhq/aptix/internal/agent"
-	"github.com/aptixhq/aptix/internal/auth"
-	"github.com/aptixhq/aptix/internal/budget"
 	"github.com/aptixhq/aptix/internal/config"
-	"github.com/aptixhq/aptix/internal/pipeline"
-	"github.com/aptixhq/aptix/internal/reasoner"
-	"github.com/aptixhq/aptix/internal/server"
-	"github.com/aptixhq/aptix/internal/session"
-	"github.com/aptixhq/aptix/internal/store/postgres"
-	"github.com/aptixhq/aptix/internal/store/sqlite"
-	"github.com/aptixhq/aptix/internal/webhook"
 )
-
-// journal is the store of a server, with all that its parts use of it.
-type journal interface {
-	pipeline.Store
-	session.Store
-	reasoner.Sessions
-	auth.Store
-	budget.Ledger
-	server.AuditLog
-	webhook.Registry
-	webhook.Queue
-	WriteAudit(context.Context, agent.AuditEntry) error
-	Ping(context.Context) error
-	Close() error
-}
-
-// openStore opens the store that is configured: the one file, unless it is a database
-// that several nodes share.
-func openStore(ctx context.Context, cfg config.Config, log *slog.Logger) (journal, error) {
-	if connection, ok := cfg.PostgreSQL(); ok {
-		return postgres.Open(ctx, connection, log)
-	}
-	return sqlite.Open(ctx, cfg.DatabasePath(), log)
-}
 
 // notAFile is what a command says that works on the data file where there is none.
 func notAFile(cfg config.Config, instead string) error {

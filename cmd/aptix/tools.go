@@ -1,58 +1,10 @@
 package main
 
 import (
-	"fmt"
-	"log/slog"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/aptixhq/aptix/internal/config"
-	"github.com/aptixhq/aptix/internal/mcp"
-	"github.com/aptixhq/aptix/internal/tool"
-	"github.com/aptixhq/aptix/internal/tool/builtin"
 )
-
-// newRegistry returns the tools that the server runs: its own and those of MCP servers,
-// with the groups that modes may list.
-func newRegistry(cfg config.Config, sessions builtin.SessionManager, catalog builtin.Catalog, servers *mcp.Servers, log *slog.Logger) (*tool.Registry, error) {
-	change, err := builtin.NewChangeMode(sessions, log)
-	if err != nil {
-		return nil, err
-	}
-	list, err := builtin.NewListModes(catalog, log)
-	if err != nil {
-		return nil, err
-	}
-	registry, err := tool.NewRegistry(slices.Concat([]tool.Tool{change, list}, testTools(), servers.Tools())...)
-	if err != nil {
-		return nil, err
-	}
-	for _, prefix := range servers.Prefixes() {
-		registry.Reserve(prefix)
-	}
-	for _, name := range slices.Sorted(maps.Keys(cfg.ToolGroups)) {
-		if err := registry.Group(name, cfg.ToolGroups[name]...); err != nil {
-			return nil, fmt.Errorf("%s: toolGroups: %w", cfg.File, err)
-		}
-	}
-	return registry, nil
-}
-
-// mcpServers returns the configured MCP servers with what is approved of them. None is
-// started.
-func mcpServers(cfg config.Config, log *slog.Logger) (*mcp.Servers, error) {
-	if len(cfg.MCP.Servers) == 0 {
-		return mcp.New(nil, nil, log)
-	}
-	lock, err := mcp.ReadLock(cfg.MCPLock())
-	if err != nil {
-		return nil, err
-	}
-	return mcp.New(cfg.MCPServers(), lock, log)
-}
 
 func newTools() *cobra.Command {
 	var r remote

@@ -12,11 +12,11 @@ import (
 // by their names or by patterns. The zero Exposure says nothing of any tool.
 type Exposure struct {
 	// Private are tools whose results are not for everybody.
-	Private []string
+	Private []string `koanf:"private"`
 	// Untrusted are tools whose results others may have written.
-	Untrusted []string
+	Untrusted []string `koanf:"untrusted"`
 	// Outgoing are tools that can carry something out.
-	Outgoing []string
+	Outgoing []string `koanf:"outgoing"`
 }
 
 // IsZero reports whether there is nothing that a call could be held against.

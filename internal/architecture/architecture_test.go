@@ -120,11 +120,15 @@ module m
 | Tier | Folder | Holds |
 |---|---|---|
 | 2 | ` + "`cmd/m`" + ` | command |
+| 2 | ` + "`.`" + ` | the module itself |
 | 1 | ` + "`mode`" + ` | modes |
 | 1 | ` + "`mode/lint`" + ` | part of modes |
 | 1 | ` + "`tool`" + ` | tools |
 | 0 | ` + "`agent`" + ` | nouns |
 | tests | ` + "`prove`" + ` | support |
+-- m.go --
+// Package m is.
+package m
 -- agent/a.go --
 // Package agent is.
 package agent
@@ -171,6 +175,8 @@ func TestCheck(t *testing.T) {
 			[]string{"mode/b.go imports m/cmd/m: tier 1 imports only what is below it, not tier 2"}},
 		{"sideways", "-- mode/b.go --\npackage mode\nimport \"m/tool\"\n",
 			[]string{"mode/b.go imports m/tool: tier 1 imports only what is below it, not tier 1"}},
+		{"up to the root of the module", "-- mode/b.go --\npackage mode\nimport \"m\"\n",
+			[]string{"mode/b.go imports m: tier 1 imports only what is below it, not tier 2"}},
 		{"a folder its own subfolder", "-- mode/b.go --\npackage mode\nimport \"m/mode/lint\"\n",
 			[]string{"mode/b.go imports m/mode/lint: tier 1 imports only what is below it, not tier 1"}},
 		{"test support in the product", "-- mode/b.go --\npackage mode\nimport \"m/prove\"\n",

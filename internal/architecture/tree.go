@@ -160,6 +160,9 @@ func check(tier map[string]int, folders map[string]*folder, module string) []str
 // refuse says why a file of the folder may not import a package, "" when it may.
 func refuse(tier map[string]int, dir string, test bool, imp, module string) string {
 	target, ours := strings.CutPrefix(imp, module+"/")
+	if imp == module {
+		target, ours = ".", true
+	}
 	own := tier[dir]
 	if !ours {
 		if first, _, _ := strings.Cut(imp, "/"); own == 0 && !test && strings.Contains(first, ".") {

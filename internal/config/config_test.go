@@ -129,6 +129,34 @@ func TestLoad_WhichFile(t *testing.T) {
 	}
 }
 
+func TestLoad_TheProgramGoesOverAllAndReadsNoFileByItself(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, config.DefaultFile, "model: of-the-file\nretention: {sessions: 24h}\n")
+	program := map[string]any{"model": "of-the-program", "hosts": []string{"shop.example"}}
+	env := lookup(map[string]string{"APTIX_MODEL": "of-the-environment", "APTIX_DATA": "there"})
+	c, err := config.Load(config.Options{LookupEnv: env, Program: program})
+	got := shown(must(t, c, err))
+	for key, want := range map[string]string{"model": "of-the-program · program", "hosts": "shop.example · program", "data": "there · env APTIX_DATA", "retention.sessions": "for ever · default"} {
+		if got[key] != want {
+			t.Errorf("%s: got %q, want %q", key, got[key], want)
+		}
+	}
+	c, err = config.Load(config.Options{File: config.DefaultFile, LookupEnv: env, Program: program})
+	if got := shown(must(t, c, err)); got["retention.sessions"] != "24h0m0s · file aptix.yaml" {
+		t.Errorf("of a file that is named: %q", got["retention.sessions"])
+	}
+}
+
+func TestLoad_Exposure(t *testing.T) {
+	c, err := load(t, "exposure: {private: [\"files__*\"], untrusted: [web__get], outgoing: [web__post, mail__send]}\n", nil, nil)
+	got := shown(must(t, c, err))
+	for key, want := range map[string]string{"private": "files__*", "untrusted": "web__get", "outgoing": "web__post, mail__send"} {
+		if want += " · file aptix.yaml"; got["exposure."+key] != want {
+			t.Errorf("exposure.%s: got %q, want %q", key, got["exposure."+key], want)
+		}
+	}
+}
+
 func TestLoad_ProviderFollowsTheKey(t *testing.T) {
 	key := map[string]string{"OPENAI_API_KEY": "sk-1"}
 	c, err := load(t, "", key, nil)

@@ -29,6 +29,10 @@ type Options struct {
 	Flags map[string]string
 	// LookupEnv reads a variable; nil means os.LookupEnv.
 	LookupEnv func(string) (string, bool)
+	// Program are the values that a program sets which has the server in it, by key. They
+	// go over all others, and where there are any DefaultFile is left alone: it belongs to
+	// a server of its own.
+	Program map[string]any
 }
 
 // Problems are all that is wrong with a configuration.
@@ -80,6 +84,7 @@ func Load(o Options) (Config, error) {
 		flags[key] = value
 	}
 	add(flags, func(key string) Source { return Source{Kind: FromFlag, Name: "--" + strings.ReplaceAll(key, ".", "-")} })
+	add(o.Program, func(string) Source { return Source{Kind: FromProgram} })
 
 	if err := decode(merged.Raw(), &c, nil); err != nil {
 		problems = append(problems, lines(err)...)
@@ -100,6 +105,9 @@ func (c *Config) readFile(o Options, env environment) (map[string]any, error) {
 		name, source = env.get("APTIX_CONFIG"), "APTIX_CONFIG"
 	}
 	optional := name == ""
+	if optional && o.Program != nil {
+		return nil, nil
+	}
 	if optional {
 		name = DefaultFile
 	}

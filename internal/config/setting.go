@@ -19,6 +19,7 @@ const (
 	FromFile    SourceKind = "file"
 	FromEnv     SourceKind = "env"
 	FromFlag    SourceKind = "flag"
+	FromProgram SourceKind = "program"
 )
 
 // Source says where a value came from.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"reflect"
 	"slices"
@@ -44,10 +45,16 @@ func Load(fsys fs.FS) (*Catalog, error) {
 	if problems.Fatal() {
 		return nil, problems
 	}
-	c := &Catalog{byKey: map[agent.ModeKey]int{}, warnings: problems}
+	modes := make([]Mode, 0, len(files))
 	for _, f := range files {
-		c.modes = append(c.modes, f.mode)
+		modes = append(modes, f.mode)
 	}
+	return assemble(modes, problems)
+}
+
+// assemble makes a catalogue of modes that are sound, each and together.
+func assemble(modes []Mode, warnings Problems) (*Catalog, error) {
+	c := &Catalog{modes: modes, byKey: map[agent.ModeKey]int{}, layers: map[agent.ModeKey]string{}, warnings: warnings}
 	slices.SortFunc(c.modes, func(a, b Mode) int {
 		return cmp.Or(btoi(b.IsDefault)-btoi(a.IsDefault), cmp.Compare(a.Key, b.Key))
 	})
@@ -55,7 +62,6 @@ func Load(fsys fs.FS) (*Catalog, error) {
 		c.byKey[m.Key] = i
 	}
 	c.shared = c.sharedTools()
-	c.layers = map[agent.ModeKey]string{}
 	for _, m := range c.modes {
 		c.layers[m.Key] = c.layer(m.Key)
 	}
@@ -66,6 +72,25 @@ func Load(fsys fs.FS) (*Catalog, error) {
 	sum := sha256.Sum256(all)
 	c.hash = hex.EncodeToString(sum[:8])
 	return c, nil
+}
+
+// Give returns a catalogue in which modes have more tools than their files list, behind
+// those. It is an error to give to a mode that there is not.
+func (c *Catalog) Give(tools map[agent.ModeKey][]string) (*Catalog, error) {
+	for _, key := range slices.Sorted(maps.Keys(tools)) {
+		if _, ok := c.byKey[key]; !ok {
+			return nil, fmt.Errorf("there is no mode %q for %s; the modes are: %s", key, strings.Join(tools[key], ", "), strings.Join(c.Keys(), ", "))
+		}
+	}
+	modes := c.All()
+	for i := range modes {
+		for _, name := range tools[modes[i].Key] {
+			if !slices.Contains(modes[i].Tools, name) {
+				modes[i].Tools = append(modes[i].Tools, name)
+			}
+		}
+	}
+	return assemble(modes, c.warnings)
 }
 
 // Warnings are the problems that did not stop Load.

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/aptixhq/aptix/internal/agent"
 )
 
 // edition is a catalogue that differs from others of another number.
@@ -128,4 +130,27 @@ func TestLive_ReplacedWhileItIsRead(t *testing.T) {
 		l.Replace(editions[i%2])
 	}
 	readers.Wait()
+}
+
+func TestCatalog_Give(t *testing.T) {
+	c, err := Load(files("general.yaml", general+"tools: [agent_list_modes]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	given, err := c.Give(map[agent.ModeKey][]string{"general": {"own", "agent_list_modes"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(given.Default().Tools, []string{"agent_list_modes", "own"}); diff != "" {
+		t.Errorf("-got +want\n%s", diff)
+	}
+	if len(c.Default().Tools) != 1 || c.Hash() == given.Hash() {
+		t.Errorf("the catalogue that was asked changed, or has the same hash as another")
+	}
+	if same, err := c.Give(nil); err != nil || same.Hash() != c.Hash() {
+		t.Errorf("nothing given: %v", err)
+	}
+	if _, err := c.Give(map[agent.ModeKey][]string{"nowhere": {"own"}}); err == nil || !strings.Contains(err.Error(), "general") {
+		t.Errorf("given to a mode that there is not: %v", err)
+	}
 }

@@ -82,10 +82,21 @@ func (s *Server) answersTo(hostport string) bool {
 	return len(s.hosts) == 0 && !s.loopback && !s.open()
 }
 
+// fromHere reports whether a connection came in on an address that only this machine can
+// reach. A request without a connection was made by the program itself.
+func fromHere(r *http.Request) bool {
+	tcp, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return !ok || tcp.IP.IsLoopback()
+}
+
 // guard refuses what only a web page of another origin can send: requests under a
 // foreign Host name, and cross-origin ones always. There
-// are no CORS headers anywhere, so such a page could not read an answer either.
+// are no CORS headers anywhere, so such a page could not read an answer either. While nobody
+// has to authenticate it refuses other machines, whoever listens for the server.
 func (s *Server) guard(r *http.Request) error {
+	if s.open() && !fromHere(r) {
+		return agent.Errorf(agent.KindForbidden, "While nobody has to authenticate, this server answers to this machine only.")
+	}
 	if !s.answersTo(r.Host) {
 		return agent.Errorf(agent.KindForbidden,
 			"This server does not answer to this host name, but to loopback names such as localhost and 127.0.0.1, and to those in its setting hosts.")

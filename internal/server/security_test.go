@@ -1,7 +1,9 @@
 package server
 
 import (
+	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -66,6 +68,18 @@ func TestGuard_ForeignHostIsRefusedOnEveryRoute(t *testing.T) {
 	}
 	if len(r.turns.submitted) > 0 || len(r.sessions.all) > 0 {
 		t.Error("a refused request changed something")
+	}
+}
+
+// TestGuard_OtherMachinesAreRefusedWhileNobodyAuthenticates: whoever listens for the server
+// may do it on an address that others reach, a program that has it inside above all.
+// It holds row S-2 of docs/security.md.
+func TestGuard_OtherMachinesAreRefusedWhileNobodyAuthenticates(t *testing.T) {
+	open := newRig(t)
+	for address, want := range map[string]int{"127.0.0.1": 200, "::1": 200, "::ffff:127.0.0.1": 200, "0.0.0.0": 403, "192.0.2.7": 403, "2001:db8::7": 403} {
+		r := httptest.NewRequestWithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, net.Addr(&net.TCPAddr{IP: net.ParseIP(address)})), "GET", "/livez", nil)
+		r.Host = "localhost"
+		open.serve(t, r).wantStatus(t, want)
 	}
 }
 
