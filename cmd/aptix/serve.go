@@ -34,6 +34,7 @@ import (
 	"github.com/aptixhq/aptix/internal/rag"
 	"github.com/aptixhq/aptix/internal/reasoner"
 	"github.com/aptixhq/aptix/internal/responsesapi"
+	"github.com/aptixhq/aptix/internal/secret"
 	"github.com/aptixhq/aptix/internal/server"
 	"github.com/aptixhq/aptix/internal/session"
 	"github.com/aptixhq/aptix/internal/webhook"
@@ -165,7 +166,7 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 		web.TLSConfig = cert.config()
 		served <- web.ServeTLS(listener, "", "")
 	}()
-	say(stderr, "%s", banner(cfg, p.modes.live.Current(), scheme(cfg)+listener.Addr().String(), security(cfg, on)))
+	say(stderr, "%s", banner(cfg, p.modes.live.Current(), scheme(cfg)+listener.Addr().String(), security(cfg, on), p.signIns.Token()))
 
 	for {
 		select {
@@ -193,6 +194,7 @@ type parts struct {
 	mcp       *mcp.Servers
 	modes     *liveModes
 	identity  identity
+	signIns   *console.SignIns
 	sessions  *session.Manager
 	turns     *pipeline.Pipeline
 	audit     auditLog
@@ -307,14 +309,22 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 		return nil, err
 	}
 	theirs := outbound.Policy{Allow: allow} // for addresses that come over the API
-	signIns := console.NewSignIns(who.authenticator)
+	open := func() bool { return !who.keys.On() }
+	asks := open
+	if cfg.Console.Token == config.ConsoleTokenOff {
+		asks = nil
+	}
+	signIns, err := console.NewSignIns(who.authenticator, asks)
+	if err != nil {
+		return nil, err
+	}
 	pages, err := console.New(console.Config{Turns: theirTurns, Sessions: theirSessions, Catalog: catalog, Registry: registry, SignIns: signIns})
 	if err != nil {
 		return nil, err
 	}
 	edge, err := server.New(server.Config{
 		Turns: theirTurns, Sessions: theirSessions, Responses: door, Console: pages, Catalog: catalog, Registry: registry, Log: log, Ready: store.Ping,
-		Auth: signIns, Open: func() bool { return !who.keys.On() }, Keys: who.keys,
+		Auth: signIns, Open: open, Keys: who.keys,
 		Loopback: onlyHere(cfg), Hosts: cfg.Hosts, Proxies: proxies,
 		Budgets: budgets, Quotas: cfg.QuotaPlans(),
 		Audit: store, Erasures: turns, Webhooks: webhook.New(store, theirs),
@@ -323,7 +333,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *parts, 
 		return nil, err
 	}
 	deliverer := webhook.NewDeliverer(webhook.Config{Queue: store, Log: log, Policy: theirs, Retry: cfg.Webhooks.Retry})
-	return &parts{store: store, audit: auditLog{cfg, store, log}, deliverer: deliverer, bus: others, documents: documents, mcp: servers, modes: modes, identity: who, sessions: manager, turns: turns, server: edge}, nil
+	return &parts{store: store, audit: auditLog{cfg, store, log}, deliverer: deliverer, bus: others, documents: documents, mcp: servers, modes: modes, identity: who, signIns: signIns, sessions: manager, turns: turns, server: edge}, nil
 }
 
 // model returns the way to the model, with its patience.
@@ -378,7 +388,7 @@ func (p *parts) stop(web *http.Server, served <-chan error, signals <-chan os.Si
 }
 
 // banner says what runs and what to do next.
-func banner(cfg config.Config, catalog *mode.Catalog, url string, security []string) string {
+func banner(cfg config.Config, catalog *mode.Catalog, url string, security []string, token secret.Text) string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
@@ -408,7 +418,11 @@ func banner(cfg config.Config, catalog *mode.Catalog, url string, security []str
 	b.WriteString("\n")
 	line("try", `aptix ask%s "What can you do?"`, at)
 	line("talk", "aptix chat%s", at)
-	line("console", "%s/", url)
+	page := url + "/"
+	if !token.IsZero() {
+		page += "?token=" + token.Reveal()
+	}
+	line("console", "%s", page)
 	line("API", "%s/docs", url)
 	b.WriteString("\nCtrl-C stops it.")
 	return b.String()
