@@ -131,6 +131,7 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	defer p.mcp.Close()
+	defer watchVitals(stderr)()
 	collecting, stopCollecting := context.WithCancel(ctx)
 	var collector sync.WaitGroup
 	collector.Go(func() { tuneCollector(collecting) })
