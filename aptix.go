@@ -20,7 +20,8 @@
 // A server is for this machine only until its first API key is made ('aptix keys create',
 // or POST /v1/keys). Until then it refuses connections that came in on another address than a
 // loopback one, whoever listens. It answers to loopback names and to those in Config.Hosts,
-// and to no request of a page of another origin.
+// and to no request of a page of another origin. Its console asks for the ConsoleToken
+// meanwhile, which the program tells whoever is to see it.
 //
 // # Where the turns live
 //
@@ -153,6 +154,10 @@ func (s *Server) mayServe(l net.Listener) error {
 	}
 	return server.CheckListen(l.Addr().String(), on)
 }
+
+// ConsoleToken is what a browser shows to the console, as /?token=…, while the server has no
+// API key; it lasts as long as the server. It is empty where no token is asked for.
+func (s *Server) ConsoleToken() Secret { return Secret(s.node.ConsoleToken().Reveal()) }
 
 // Close stops the server. It takes no new turns at once, and gives those that run until ctx
 // ends to finish; the others go on when the data is opened again. Then it ends what is still

@@ -226,6 +226,17 @@ func TestHandler_IsGuarded(t *testing.T) {
 	}
 }
 
+func TestConsole_AsksForItsToken(t *testing.T) {
+	s := open(t, aptix.Config{})
+	for path, want := range map[string]string{"/": "/sign-in?next=%2F", "/?token=guessed": "", "/?token=" + string(s.ConsoleToken()): "/"} {
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+path, nil))
+		if got := w.Header().Get("Location"); got != want {
+			t.Errorf("%s: %d to %q, want %q", path, w.Code, got, want)
+		}
+	}
+}
+
 func TestServe_IsForThisMachineWithoutKeys(t *testing.T) {
 	s := open(t, aptix.Config{})
 	l, err := net.Listen("tcp", ":0")

@@ -111,7 +111,7 @@ func exactlyOne(names ...string) bool {
 const erasurePoll = 200 * time.Millisecond
 
 // finished waits until the server has done an erasure. Whoever stops waiting does not stop
-// it.
+// it, and whoever erases himself cannot wait: his key has ended.
 func finished(cmd *cobra.Command, c *client.Client, e *client.Erasure, err error) error {
 	for err == nil && e.State != "finished" {
 		select {
@@ -120,7 +120,11 @@ func finished(cmd *cobra.Command, c *client.Client, e *client.Erasure, err error
 			return context.Cause(cmd.Context())
 		case <-time.After(erasurePoll):
 		}
-		e, err = c.Erasure(cmd.Context(), e.ErasureID)
+		id := e.ErasureID
+		if e, err = c.Erasure(cmd.Context(), id); client.CodeOf(err) == client.CodeUnauthenticated {
+			say(cmd.OutOrStdout(), "The server goes on with erasure %s. The key of this command has ended with it.", id)
+			return nil
+		}
 	}
 	if err != nil {
 		return err

@@ -21,6 +21,7 @@ import (
 	"github.com/aptixhq/aptix/internal/config"
 	"github.com/aptixhq/aptix/internal/mode"
 	"github.com/aptixhq/aptix/internal/node"
+	"github.com/aptixhq/aptix/internal/secret"
 	"github.com/aptixhq/aptix/internal/server"
 )
 
@@ -114,6 +115,7 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
+	defer watchVitals(stderr)()
 	collecting, stopCollecting := context.WithCancel(ctx)
 	var collector sync.WaitGroup
 	collector.Go(func() { tuneCollector(collecting) })
@@ -140,7 +142,7 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 		web.TLSConfig = cert.config()
 		served <- web.ServeTLS(listener, "", "")
 	}()
-	say(stderr, "%s", banner(cfg, n.Catalog(), scheme(cfg)+listener.Addr().String(), security(cfg, on)))
+	say(stderr, "%s", banner(cfg, n.Catalog(), scheme(cfg)+listener.Addr().String(), security(cfg, on), n.ConsoleToken()))
 
 	for {
 		select {
@@ -192,7 +194,7 @@ func stop(n *node.Node, web *http.Server, served <-chan error, signals <-chan os
 }
 
 // banner says what runs and what to do next.
-func banner(cfg config.Config, catalog *mode.Catalog, url string, security []string) string {
+func banner(cfg config.Config, catalog *mode.Catalog, url string, security []string, token secret.Text) string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
@@ -222,7 +224,11 @@ func banner(cfg config.Config, catalog *mode.Catalog, url string, security []str
 	b.WriteString("\n")
 	line("try", `aptix ask%s "What can you do?"`, at)
 	line("talk", "aptix chat%s", at)
-	line("console", "%s/", url)
+	page := url + "/"
+	if !token.IsZero() {
+		page += "?token=" + token.Reveal()
+	}
+	line("console", "%s", page)
 	line("API", "%s/docs", url)
 	b.WriteString("\nCtrl-C stops it.")
 	return b.String()

@@ -84,6 +84,9 @@ func run(ctx context.Context, listener net.Listener, data string) error {
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(listener) }()
 	log.Printf("the shop is open at http://%s/", listener.Addr())
+	if token := agents.ConsoleToken(); token != "" { // until there is an API key
+		log.Printf("what the agent does is at http://%s/?token=%s", listener.Addr(), string(token))
+	}
 
 	select {
 	case err = <-served:

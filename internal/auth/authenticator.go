@@ -17,12 +17,12 @@ const maxCredential = 16 << 10
 type Authenticator struct {
 	keys     *Keyring
 	tokens   *Tokens // nil without an issuer
-	failures *failures
+	failures *Failures
 }
 
 // New returns an authenticator of keys and, when tokens is not nil, of tokens.
 func New(keys *Keyring, tokens *Tokens) (*Authenticator, error) {
-	f, err := newFailures(time.Now)
+	f, err := NewFailures(time.Now)
 	return &Authenticator{keys: keys, tokens: tokens, failures: f}, err
 }
 
@@ -44,7 +44,7 @@ func (a *Authenticator) Authenticate(r *http.Request) (agent.Caller, error) {
 	}
 	who, err := a.check(r.Context(), credential)
 	if agent.KindOf(err) == agent.KindUnauthenticated {
-		return agent.Caller{}, a.failures.count(r.RemoteAddr, err)
+		return agent.Caller{}, a.failures.Count(r.RemoteAddr, err)
 	}
 	return who, err
 }

@@ -21,20 +21,21 @@ const (
 	watched = 10_000
 )
 
-// failures counts wrong credentials, by the address that they come from.
-type failures struct {
+// Failures counts wrong credentials, by the address that they come from.
+type Failures struct {
 	of  *lru.Cache[netip.Prefix, *rate.Limiter]
 	now func() time.Time
 }
 
-func newFailures(now func() time.Time) (*failures, error) {
+// NewFailures returns one that has counted nothing.
+func NewFailures(now func() time.Time) (*Failures, error) {
 	of, err := lru.New[netip.Prefix, *rate.Limiter](watched)
-	return &failures{of: of, now: now}, err
+	return &Failures{of: of, now: now}, err
 }
 
-// count notes one failure and returns what the client is told: the fault itself, or that
-// there were too many.
-func (f *failures) count(remote string, fault error) error {
+// Count notes one failure and returns what the client is told: the fault itself, or
+// agent.KindRateLimited when there were too many.
+func (f *Failures) Count(remote string, fault error) error {
 	where := network(remote)
 	fresh := rate.NewLimiter(rate.Every(failureEvery), failureBurst)
 	limiter, known, _ := f.of.PeekOrAdd(where, fresh)

@@ -342,18 +342,18 @@ func TestKeyring_LastAdminKeyIsKept(t *testing.T) {
 // number of those who guess.
 func TestFailures_BoundWhoGuesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, err := newFailures(time.Now)
+		f, err := NewFailures(time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}
 		fault := errBadKey()
-		count := func(remote string) agent.Kind { return agent.KindOf(f.count(remote, fault)) }
+		count := func(remote string) agent.Kind { return agent.KindOf(f.Count(remote, fault)) }
 		for range failureBurst {
 			if got := count("192.0.2.1:1"); got != agent.KindUnauthenticated {
 				t.Fatalf("got %s within the burst", got)
 			}
 		}
-		held := f.count("192.0.2.1:2", fault)
+		held := f.Count("192.0.2.1:2", fault)
 		wantKind(t, held, agent.KindRateLimited)
 		if wait := agent.FaultOf(held).RetryAfter; wait <= 0 || wait > failureEvery {
 			t.Errorf("Retry-After %s", wait)

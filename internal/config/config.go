@@ -58,6 +58,7 @@ type Config struct {
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For is believed.
 	TrustedProxies []string `koanf:"trustedProxies"`
 	Auth           Auth     `koanf:"auth"`
+	Console        Console  `koanf:"console"`
 	// Data is the folder that holds the data file.
 	Data string `koanf:"data"`
 	// Database is the path of a SQLite file or a postgres:// URL, which may hold a
@@ -218,6 +219,7 @@ func defaults() map[string]any {
 			"modelAttempts": 3, "modelWait": "30s", "modelConcurrency": 10000, "toolCalls": 128, "streams": 1000,
 		},
 		"auth":      authDefaults(),
+		"console":   map[string]any{"token": string(ConsoleTokenAsk)},
 		"retention": map[string]any{"sessions": "0s", "audit": "0s"},
 		"audit":     map[string]any{"organisation": "local"},
 		"webhooks":  map[string]any{"retry": "72h"},

@@ -65,7 +65,7 @@ func TestLoad_NothingConfigured(t *testing.T) {
 	want := map[string]string{
 		"listen": "127.0.0.1:8080 · default", "data": "./aptix-data · default",
 		"provider": "demo · default, since no OPENAI_API_KEY is set", "model": "aptix-demo · default, since of provider demo",
-		"continuity": "auto · default", "modeChange.consent": "prompt · default",
+		"continuity": "auto · default", "modeChange.consent": "prompt · default", "console.token": "ask · default",
 		"openai.baseURL": "https://api.openai.com/v1 · default",
 		"limits.turn":    "10m0s · default", "limits.waiting": "24h0m0s · default", "limits.approval": "1h0m0s · default", "limits.tool": "1m0s · default",
 		"limits.modelCalls": "32 · default", "limits.outputBytes": "33554432 · default",
@@ -104,6 +104,14 @@ func TestLoad_Precedence(t *testing.T) {
 	}
 	if c.Limits.Turn != 5*time.Minute || c.File != "aptix.yaml" {
 		t.Errorf("got %+v", c)
+	}
+}
+
+// YAML 1.1 would read off as a boolean.
+func TestLoad_ConsoleTokenOff(t *testing.T) {
+	c, err := load(t, "console: {token: off}\n", nil, nil)
+	if got := must(t, c, err).Console.Token; got != config.ConsoleTokenOff {
+		t.Errorf("got %q", got)
 	}
 }
 
@@ -223,7 +231,8 @@ func TestLoad_AllProblemsAtOnce(t *testing.T) {
 		"the audit log and webhooks": {file: "retention: {audit: 24h}\naudit: {organisation: ''}\nwebhooks: {retry: 0s}",
 			want: []string{"audit.organisation: want the id of an organisation", "retention.audit: must be 48h0m0s or more; 0 keeps the audit log for ever",
 				"webhooks.retry: must be more than zero"}},
-		"consent": {env: map[string]string{"APTIX_MODE_CONSENT": "never"}, want: []string{`modeChange.consent: "never" is unknown; want prompt or required`}},
+		"console's token": {file: "console: {token: no}", want: []string{`console.token: "no" is unknown; want ask or off`}},
+		"consent":         {env: map[string]string{"APTIX_MODE_CONSENT": "never"}, want: []string{`modeChange.consent: "never" is unknown; want prompt or required`}},
 		"another database": {flags: map[string]string{"database": "mysql://u:p@h/d"},
 			want: []string{`database: "mysql" is no kind of database; want the path of a SQLite file, or postgres://`}},
 		"a database that cannot be read": {flags: map[string]string{"database": "postgres://u:sec%ret@h/d"},

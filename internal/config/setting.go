@@ -79,6 +79,7 @@ func plainSettings() []setting {
 		{key: "model", env: "APTIX_MODEL", show: func(c Config) string { return c.Model }},
 		{key: "continuity", env: "APTIX_CONTINUITY", show: func(c Config) string { return string(c.Continuity) }},
 		{key: "modeChange.consent", env: "APTIX_MODE_CONSENT", show: func(c Config) string { return string(c.ModeChange.Consent) }},
+		{key: "console.token", env: "APTIX_CONSOLE_TOKEN", show: func(c Config) string { return string(c.Console.Token) }},
 		{key: "approvals", show: func(c Config) string { return ruleNames(c.Approvals) }},
 		{key: "exposure.private", show: func(c Config) string { return strings.Join(c.Exposure.Private, ", ") }},
 		{key: "exposure.untrusted", show: func(c Config) string { return strings.Join(c.Exposure.Untrusted, ", ") }},

@@ -61,6 +61,7 @@ func (c Config) problems() Problems {
 	if c.Provider == ProviderOpenAI {
 		p = append(p, c.OpenAI.problems()...)
 	}
+	p = append(p, c.Console.problems()...)
 	p = append(p, c.Limits.problems()...)
 	p = append(p, c.spendingProblems()...)
 	p = append(p, c.Retrieval.problems()...)

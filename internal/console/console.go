@@ -87,6 +87,11 @@ func (c *Console) Pages() []server.Page {
 		{Method: "GET", Pattern: "/assets/{file}", Public: true, Serve: c.asset},
 	}
 	if c.signIns != nil {
+		for i, p := range pages {
+			if !p.Public {
+				pages[i] = c.withToken(p)
+			}
+		}
 		pages = append(pages,
 			server.Page{Method: "GET", Pattern: "/sign-in", Public: true, Serve: c.signInForm},
 			server.Page{Method: "POST", Pattern: "/sign-in", Public: true, Serve: c.signIn},

@@ -11,6 +11,7 @@ import (
 	"github.com/aptixhq/aptix/internal/console"
 	"github.com/aptixhq/aptix/internal/llm/llmtest"
 	"github.com/aptixhq/aptix/internal/mode"
+	"github.com/aptixhq/aptix/internal/server"
 	"github.com/aptixhq/aptix/internal/tool"
 )
 
@@ -160,24 +161,39 @@ func (keys) Authenticate(r *http.Request) (agent.Caller, error) {
 func TestPages_NeedASignIn(t *testing.T) {
 	r := newRig(t, keys{})
 	open := map[string]bool{"/assets/{file}": true, "/sign-in": true, "/sign-out": true}
-	c, err := console.New(console.Config{Turns: noTurns{}, Sessions: noSessions{}, Catalog: mode.Builtin(), Registry: &tool.Registry{}, SignIns: console.NewSignIns(keys{})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range c.Pages() {
+	for _, p := range allPages(t) {
 		if p.Public != open[p.Pattern] {
 			t.Errorf("%s %s: public is %t", p.Method, p.Pattern, p.Public)
 		}
 		if p.Public {
 			continue
 		}
-		path := strings.NewReplacer("{$}", "", "{sessionId}", "s1", "{turnId}", "t1", "{n}", "1", "{form}", "wire", "{key}", "general").Replace(p.Pattern)
-		for _, header := range [][]string{nil, {"Authorization", "Bearer wrong"}, {"Cookie", "aptix_console=guessed"}} {
+		path := pathOf(p)
+		for _, header := range [][]string{nil, {"Authorization", "Bearer wrong"}, {"Cookie", r.cookieName() + "=guessed"}} {
 			if a := r.do(p.Method, path, "", header...); a.status != http.StatusSeeOther || !strings.HasPrefix(a.header.Get("Location"), "/sign-in?") {
 				t.Errorf("%s %s with %v: got %d to %q", p.Method, path, header, a.status, a.header.Get("Location"))
 			}
 		}
 	}
+}
+
+// allPages are those of a console that has a sign-in.
+func allPages(t *testing.T) []server.Page {
+	t.Helper()
+	signIns, err := console.NewSignIns(keys{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := console.New(console.Config{Turns: noTurns{}, Sessions: noSessions{}, Catalog: mode.Builtin(), Registry: &tool.Registry{}, SignIns: signIns})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Pages()
+}
+
+// pathOf is one at which a page is served.
+func pathOf(p server.Page) string {
+	return strings.NewReplacer("{$}", "", "{sessionId}", "s1", "{turnId}", "t1", "{n}", "1", "{form}", "wire", "{key}", "general").Replace(p.Pattern)
 }
 
 // A console is asked for its pages here, and for nothing on them.

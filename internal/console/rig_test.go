@@ -30,13 +30,15 @@ import (
 )
 
 // rig is the whole server on a socket, over a data file and a fake provider. A call of
-// agent_list_modes waits for an approval, a change of the mode for consent.
+// agent_list_modes waits for an approval, a change of the mode for consent. An
+// authenticator that has a method Open says by it when nobody has to authenticate.
 type rig struct {
 	t        testing.TB
 	provider *llmtest.Server
 	path     string
 	addr     string
 	auth     server.Authenticator
+	token    string // of the console, while it asks for one
 	stop     func(context.Context)
 }
 
@@ -86,13 +88,19 @@ func (r *rig) start() {
 	must(turns.Recover(context.Background()))
 	var signIns *console.SignIns
 	var auth server.Authenticator
+	var open func() bool
 	if r.auth != nil {
-		signIns = console.NewSignIns(r.auth)
+		if door, ok := r.auth.(interface{ Open() bool }); ok {
+			open = door.Open
+		}
+		signIns, err = console.NewSignIns(r.auth, open)
+		must(err)
 		auth = signIns
+		r.token = signIns.Token().Reveal()
 	}
 	pages, err := console.New(console.Config{Turns: turns, Sessions: sessions, Catalog: catalog, Registry: registry, SignIns: signIns})
 	must(err)
-	edge, err := server.New(server.Config{Turns: turns, Sessions: sessions, Console: pages, Catalog: catalog, Registry: registry, Log: log, Auth: auth})
+	edge, err := server.New(server.Config{Turns: turns, Sessions: sessions, Console: pages, Catalog: catalog, Registry: registry, Log: log, Auth: auth, Open: open})
 	must(err)
 	listener, err := net.Listen("tcp", cmp.Or(r.addr, "127.0.0.1:0"))
 	must(err)
@@ -124,6 +132,12 @@ func (r *rig) kill() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	r.stop(ctx)
+}
+
+// cookieName is what the console calls its cookie at the rig's address.
+func (r *rig) cookieName() string {
+	_, port, _ := net.SplitHostPort(r.addr)
+	return "aptix_console_" + port
 }
 
 // answer is what a request was answered with.

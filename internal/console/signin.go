@@ -2,17 +2,21 @@ package console
 
 import (
 	"crypto/rand"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/auth"
+	"github.com/aptixhq/aptix/internal/secret"
 	"github.com/aptixhq/aptix/internal/server"
 )
 
 const (
-	cookieName = "aptix_console"
+	// cookiePrefix begins the name of the cookie.
+	cookiePrefix = "aptix_console"
 	// signInTime is how long a sign-in holds; the key may end earlier.
 	signInTime = 12 * time.Hour
 	// maxSignIns bounds how many are held at a time. One more pushes the oldest out.
@@ -24,11 +28,15 @@ const (
 // SignIns is an Authenticator for browsers in front of the one for programs. A browser
 // shows an API key once and has a cookie from then on, which names the key and is not made
 // of it. With each request the key is put before the other Authenticator anew, so that one
-// which is revoked is out at once, whoever is signed in with it. Sign-ins are held in
-// memory: a server that is started anew asks for the key again.
+// which is revoked is out at once, whoever is signed in with it. While nobody has to
+// authenticate, a browser shows the Token instead. Sign-ins are held in memory: a server
+// that is started anew asks again.
 type SignIns struct {
-	next server.Authenticator
-	now  func() time.Time
+	next    server.Authenticator
+	asks    func() bool // for the token
+	token   secret.Text
+	guesses *auth.Failures // of the token; next counts those of keys
+	now     func() time.Time
 
 	mu sync.Mutex // guards the following
 	// keys are by the cookie's value; order has them by age.
@@ -37,13 +45,15 @@ type SignIns struct {
 }
 
 type signedIn struct {
-	key   string
+	key   string // empty of a browser that showed the token
 	until time.Time
 }
 
-// NewSignIns returns an Authenticator that knows nobody yet.
-func NewSignIns(next server.Authenticator) *SignIns {
-	return &SignIns{next: next, now: time.Now, keys: map[string]signedIn{}}
+// NewSignIns returns an Authenticator that knows nobody yet. While asks reports it, which is
+// when nobody has to authenticate, pages are for browsers that showed the Token; nil is never.
+func NewSignIns(next server.Authenticator, asks func() bool) (*SignIns, error) {
+	guesses, err := auth.NewFailures(time.Now)
+	return &SignIns{next: next, asks: asks, token: secret.New(rand.Text()), guesses: guesses, now: time.Now, keys: map[string]signedIn{}}, err
 }
 
 // Authenticate names the caller by the request's credential, or by its cookie when there is
@@ -64,19 +74,26 @@ func withKey(r *http.Request, key string) *http.Request {
 	return out
 }
 
-// key returns the key of a request's cookie.
-func (s *SignIns) key(r *http.Request) (string, bool) {
-	cookie, err := r.Cookie(cookieName)
+// lookUp returns what a request's cookie stands for.
+func (s *SignIns) lookUp(r *http.Request) (signedIn, bool) {
+	cookie, err := r.Cookie(cookieName(r))
 	if err != nil {
-		return "", false
+		return signedIn{}, false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in, ok := s.keys[cookie.Value]
-	return in.key, ok && s.now().Before(in.until)
+	return in, ok && s.now().Before(in.until)
 }
 
-// has reports whether the request is of somebody who signed in. Without sign-ins nobody has.
+// key returns the key of a request's cookie.
+func (s *SignIns) key(r *http.Request) (string, bool) {
+	in, ok := s.lookUp(r)
+	return in.key, ok && in.key != ""
+}
+
+// has reports whether the request is of somebody who signed in with a key. Without sign-ins
+// nobody has.
 func (s *SignIns) has(r *http.Request) bool {
 	if s == nil {
 		return false
@@ -85,8 +102,8 @@ func (s *SignIns) has(r *http.Request) bool {
 	return ok
 }
 
-// open takes a key that is good and returns the value of its cookie.
-func (s *SignIns) open(key string) string {
+// admit takes a key that is good, or none, and returns the value of its cookie.
+func (s *SignIns) admit(key string) string {
 	token := rand.Text()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +122,7 @@ func (s *SignIns) open(key string) string {
 }
 
 func (s *SignIns) close(r *http.Request) {
-	if cookie, err := r.Cookie(cookieName); err == nil {
+	if cookie, err := r.Cookie(cookieName(r)); err == nil {
 		s.mu.Lock()
 		delete(s.keys, cookie.Value)
 		s.mu.Unlock()
@@ -113,13 +130,17 @@ func (s *SignIns) close(r *http.Request) {
 }
 
 // signInPage is the form and what was wrong with its last use.
-type signInPage struct{ Next, Wrong string }
+type signInPage struct {
+	Next, Wrong string
+	Token       bool // it asks for the token and not for a key
+}
 
 func (c *Console) signInForm(w http.ResponseWriter, r *http.Request, _ agent.Caller) error {
 	return c.askForKey(w, r, http.StatusOK, signInPage{Next: local(r.URL.Query().Get("next"))})
 }
 
 func (c *Console) askForKey(w http.ResponseWriter, r *http.Request, status int, p signInPage) error {
+	p.Token = c.signIns.asksForToken()
 	return c.show(w, r, status, page{Title: "Sign in", Body: "sign-in", Data: p})
 }
 
@@ -131,6 +152,9 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request, _ agent.Caller)
 		return agent.Errorf(agent.KindInvalidRequest, "The form could not be read. Go back and send it again.").Because(err)
 	}
 	key, next := strings.TrimSpace(r.PostForm.Get("key")), local(r.PostForm.Get("next"))
+	if c.signIns.asksForToken() {
+		return c.takeToken(w, r, key, next)
+	}
 	if key == "" || strings.ContainsFunc(key, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return c.askForKey(w, r, http.StatusUnprocessableEntity, signInPage{Next: next, Wrong: "Paste the whole key; it has no spaces in it."})
 	}
@@ -140,7 +164,12 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request, _ agent.Caller)
 		}
 		return c.askForKey(w, r, http.StatusUnprocessableEntity, signInPage{Next: next, Wrong: "This key is not valid. It may have expired or been revoked."})
 	}
-	http.SetCookie(w, cookie(r, c.signIns.open(key), int(signInTime.Seconds())))
+	return c.welcome(w, r, key, next)
+}
+
+// welcome gives a browser its cookie and leads it on.
+func (c *Console) welcome(w http.ResponseWriter, r *http.Request, key, next string) error {
+	http.SetCookie(w, cookie(r, c.signIns.admit(key), int(signInTime.Seconds())))
 	http.Redirect(w, r, next, http.StatusSeeOther)
 	return nil
 }
@@ -152,8 +181,17 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request, _ agent.Caller
 	return nil
 }
 
+// cookieName has the server's port in it: browsers send a cookie to every port of a host, and
+// the servers of one machine would sign each other's readers out.
+func cookieName(r *http.Request) string {
+	if _, port, err := net.SplitHostPort(r.Host); err == nil {
+		return cookiePrefix + "_" + port
+	}
+	return cookiePrefix
+}
+
 func cookie(r *http.Request, value string, maxAge int) *http.Cookie {
-	return &http.Cookie{Name: cookieName, Value: value, Path: "/", MaxAge: maxAge,
+	return &http.Cookie{Name: cookieName(r), Value: value, Path: "/", MaxAge: maxAge,
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/server"
 )
 
 // oneKey lets in whoever has the key, until it is revoked.
@@ -23,16 +24,25 @@ func (k *oneKey) Authenticate(r *http.Request) (agent.Caller, error) {
 func withCookie(value string) *http.Request {
 	r := httptest.NewRequest("GET", "/", nil)
 	if value != "" {
-		r.AddCookie(&http.Cookie{Name: cookieName, Value: value})
+		r.AddCookie(&http.Cookie{Name: cookiePrefix, Value: value})
 	}
 	return r
 }
 
+func newSignIns(t *testing.T, next server.Authenticator) *SignIns {
+	t.Helper()
+	s, err := NewSignIns(next, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 func TestSignIns(t *testing.T) {
 	keys, now := &oneKey{}, time.Now()
-	s := NewSignIns(keys)
+	s := newSignIns(t, keys)
 	s.now = func() time.Time { return now }
-	token := s.open("good")
+	token := s.admit("good")
 	in := func(r *http.Request) bool { _, err := s.Authenticate(r); return err == nil }
 
 	if r := withCookie(token); !in(r) || r.Header.Get("Authorization") != "" {
@@ -58,7 +68,7 @@ func TestSignIns(t *testing.T) {
 	if in(withCookie(token)) {
 		t.Error("a sign-in has no end")
 	}
-	token = s.open("good")
+	token = s.admit("good")
 	s.close(withCookie(token))
 	if in(withCookie(token)) {
 		t.Error("a sign-in that was ended is taken")
@@ -66,17 +76,17 @@ func TestSignIns(t *testing.T) {
 }
 
 func TestSignIns_AreBounded(t *testing.T) {
-	s := NewSignIns(&oneKey{})
-	first := s.open("good")
+	s := newSignIns(t, &oneKey{})
+	first := s.admit("good")
 	for range maxSignIns + 10 {
-		s.close(withCookie(s.open("good")))
+		s.close(withCookie(s.admit("good")))
 	}
 	if len(s.keys) > 1 || len(s.order) > maxSignIns {
 		t.Errorf("%d sign-ins and %d places are kept", len(s.keys), len(s.order))
 	}
-	last := s.open("good")
+	last := s.admit("good")
 	for range maxSignIns {
-		s.open("good")
+		s.admit("good")
 	}
 	if len(s.keys) > maxSignIns || len(s.order) > maxSignIns || s.has(withCookie(first)) || s.has(withCookie(last)) {
 		t.Errorf("%d sign-ins are kept, and the oldest of them", len(s.keys))
@@ -100,5 +110,8 @@ func TestSignInCookie(t *testing.T) {
 	}
 	if cookie(httptest.NewRequest("GET", "http://127.0.0.1/", nil), "x", 1).Secure {
 		t.Error("without TLS the cookie would never come back")
+	}
+	if one, other := cookie(httptest.NewRequest("GET", "http://127.0.0.1:1/", nil), "x", 1), cookie(httptest.NewRequest("GET", "http://127.0.0.1:2/", nil), "x", 1); one.Name == other.Name {
+		t.Errorf("two servers of one machine share the cookie %s", one.Name)
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/aptixhq/aptix/internal/rag"
 	"github.com/aptixhq/aptix/internal/reasoner"
 	"github.com/aptixhq/aptix/internal/responsesapi"
+	"github.com/aptixhq/aptix/internal/secret"
 	"github.com/aptixhq/aptix/internal/server"
 	"github.com/aptixhq/aptix/internal/session"
 	"github.com/aptixhq/aptix/internal/tool"
@@ -58,6 +59,7 @@ type Node struct {
 	mcp       *mcp.Servers
 	modes     *liveModes
 	identity  identity
+	signIns   *console.SignIns
 	audit     auditLog
 	deliverer *webhook.Deliverer
 	server    *server.Server
@@ -166,14 +168,22 @@ func New(ctx context.Context, c Config) (_ *Node, err error) {
 		return nil, err
 	}
 	theirs := outbound.Policy{Allow: allow} // for addresses that come over the API
-	signIns := console.NewSignIns(who.authenticator)
+	open := func() bool { return !who.keys.On() }
+	asks := open
+	if cfg.Console.Token == config.ConsoleTokenOff {
+		asks = nil
+	}
+	signIns, err := console.NewSignIns(who.authenticator, asks)
+	if err != nil {
+		return nil, err
+	}
 	pages, err := console.New(console.Config{Turns: theirTurns, Sessions: theirSessions, Catalog: catalog, Registry: registry, SignIns: signIns})
 	if err != nil {
 		return nil, err
 	}
 	edge, err := server.New(server.Config{
 		Turns: theirTurns, Sessions: theirSessions, Responses: door, Console: pages, Catalog: catalog, Registry: registry, Log: log, Ready: store.Ping,
-		Auth: signIns, Open: func() bool { return !who.keys.On() }, Keys: who.keys,
+		Auth: signIns, Open: open, Keys: who.keys,
 		Loopback: OnlyHere(cfg), Hosts: cfg.Hosts, Proxies: proxies,
 		Budgets: budgets, Quotas: cfg.QuotaPlans(),
 		Audit: store, Erasures: turns, Webhooks: webhook.New(store, theirs),
@@ -185,7 +195,7 @@ func New(ctx context.Context, c Config) (_ *Node, err error) {
 	return &Node{
 		Sessions: manager, Turns: turns,
 		store: store, audit: auditLog{cfg, c.Version, store, log}, deliverer: deliverer, bus: others, documents: documents,
-		mcp: servers, modes: modes, identity: who, server: edge,
+		mcp: servers, modes: modes, identity: who, signIns: signIns, server: edge,
 	}, nil
 }
 
@@ -198,6 +208,10 @@ func (n *Node) Catalog() *mode.Catalog { return n.modes.live.Current() }
 
 // Authenticates reports whether callers have to say who they are.
 func (n *Node) Authenticates(ctx context.Context) (bool, error) { return n.identity.keys.Look(ctx) }
+
+// ConsoleToken returns what a browser has to show to the console while nobody has to
+// authenticate; it is empty where none is asked for.
+func (n *Node) ConsoleToken() secret.Text { return n.signIns.Token() }
 
 // Handler returns the node's routes, with all their checks.
 func (n *Node) Handler() http.Handler { return n.server.Handler() }

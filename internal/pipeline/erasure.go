@@ -41,14 +41,15 @@ const (
 )
 
 // EraseUser accepts the erasing of a user of the caller's organisation: of every session
-// that he created, and of his name wherever else it stands, but for the audit log. It is
-// done in pieces, by whichever node finds it, and goes on after a crash.
+// that he created, and of his name wherever else it stands, but for the audit log. His keys
+// end with this call; the rest is done in pieces, by whichever node finds it, and goes on
+// after a crash.
 func (p *Pipeline) EraseUser(ctx context.Context, by agent.Caller, user agent.UserID) (store.Erasure, error) {
 	return p.acceptErasure(ctx, store.Erasure{Org: by.Org, User: user})
 }
 
 // EraseOrganisation accepts the erasing of everything that the caller's organisation has,
-// but for its audit log, its erasures and its credentials.
+// but for its audit log and its erasures. Its keys end with this call.
 func (p *Pipeline) EraseOrganisation(ctx context.Context, by agent.Caller) (store.Erasure, error) {
 	return p.acceptErasure(ctx, store.Erasure{Org: by.Org})
 }

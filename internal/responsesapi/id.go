@@ -45,10 +45,14 @@ func parseID(s string) (id responseID, ok bool) {
 		return id, false
 	}
 	names := raw[4+size:]
-	if len(names) < 1 || len(names) < 1+int(names[0]) {
+	if len(names) < 1 {
 		return id, false
 	}
-	session, turn := string(names[1:1+names[0]]), string(names[1+names[0]:])
+	length, names := int(names[0]), names[1:]
+	if len(names) < length {
+		return id, false
+	}
+	session, turn := string(names[:length]), string(names[length:])
 	if !agent.ValidID(session) || !agent.ValidID(turn) {
 		return id, false
 	}

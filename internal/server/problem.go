@@ -82,13 +82,18 @@ func problemOf(f agent.Fault, requestID string) Problem {
 	}
 }
 
+// sayWhen tells in the header after how long to try again, when that helps.
+func sayWhen(h http.Header, err error, kind agent.Kind) {
+	if after := retryAfter(err, kind); after > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(after.Seconds()))))
+	}
+}
+
 // writeProblem answers with the problem that err is to the client.
 func writeProblem(w http.ResponseWriter, err error, requestID string) {
 	p := problemOf(agent.FaultOf(err), requestID)
 	h := w.Header()
-	if after := retryAfter(err, p.Code); after > 0 {
-		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(after.Seconds()))))
-	}
+	sayWhen(h, err, p.Code)
 	if p.Code == agent.KindUnauthenticated {
 		h.Set("WWW-Authenticate", "Bearer")
 	}

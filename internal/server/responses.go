@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -293,9 +292,7 @@ var worthARetry = map[agent.Kind]bool{
 func writeOpenAIError(w http.ResponseWriter, err error) {
 	kind, body := openAIErrorOf(err)
 	h := w.Header()
-	if after := retryAfter(err, kind); after > 0 {
-		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(after.Seconds()))))
-	}
+	sayWhen(h, err, kind)
 	// A turn that may have been stored is found again by its Idempotency-Key only, which
 	// stock clients do not send by themselves.
 	if !worthARetry[kind] || errors.Is(err, store.ErrUnknown) {

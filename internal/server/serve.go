@@ -94,7 +94,9 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 func (s *Server) writeFault(w http.ResponseWriter, r *http.Request, x *exchange) {
 	switch {
 	case x.page && s.console != nil:
-		s.console.Fault(w, r, problemOf(agent.FaultOf(x.err), x.id))
+		p := problemOf(agent.FaultOf(x.err), x.id)
+		sayWhen(w.Header(), x.err, p.Code)
+		s.console.Fault(w, r, p)
 	case speaksOpenAI(r.URL.Path):
 		writeOpenAIError(w, x.err)
 	default:

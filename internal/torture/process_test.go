@@ -174,6 +174,25 @@ func (s *said) count(something string) int {
 	return bytes.Count(s.text, []byte(something))
 }
 
+func (s *said) size() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.text)
+}
+
+// line returns the rest of the first whole line that has a mark, from a place on; empty when
+// there is none yet.
+func (s *said) line(from int, mark string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, rest, _ := bytes.Cut(s.text[from:], []byte(mark))
+	line, _, ended := bytes.Cut(rest, []byte("\n"))
+	if !ended {
+		return ""
+	}
+	return string(line)
+}
+
 func (s *said) tail() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()

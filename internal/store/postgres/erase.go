@@ -56,11 +56,21 @@ func gone(org agent.OrgID, id agent.SessionID) func(context.Context, *db.Queries
 	}
 }
 
-// EraseOrg erases every session of an organisation, one after the other, and returns
-// how many there were, and its webhooks and its books then. When it is broken off those
+// EraseOrg revokes the keys of an organisation, erases every session of it, one after the
+// other, and returns how many there were, and its webhooks and its books then. When it is broken off those
 // that are left stay whole; call it again.
 func (s *Store) EraseOrg(ctx context.Context, org agent.OrgID) (int, error) {
 	const batch = 100
+	err := s.write(ctx, unit{
+		doing: fmt.Sprintf("revoke the keys of %s", org),
+		run: func(ctx context.Context, c *pgxpool.Conn) error {
+			return transact(ctx, c, func(q *db.Queries) error { return s.revokeKeysOf(ctx, q, org, "") })
+		},
+		landed: func(context.Context, *db.Queries) (bool, error) { return false, nil }, // it may be done again
+	})
+	if err != nil {
+		return 0, err
+	}
 	erased := 0
 	for {
 		var ids []agent.SessionID

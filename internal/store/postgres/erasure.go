@@ -12,12 +12,16 @@ import (
 	"github.com/aptixhq/aptix/internal/store/postgres/db"
 )
 
-// AcceptErasure records that a user, or an organisation, is to be erased. From then on it
-// is found by ClaimErasure until it is finished.
+// AcceptErasure records that a user, or an organisation, is to be erased, and revokes the keys.
+// From then on it is found by ClaimErasure until it is finished.
 func (s *Store) AcceptErasure(ctx context.Context, e store.Erasure) error {
 	created := s.stamp(e.CreatedAt)
 	return s.write(ctx, s.audited(fmt.Sprintf("accept erasure %s", e.ID), e.Entry(agent.OriginOf(ctx)), func(ctx context.Context, q *db.Queries) error {
-		return q.InsertErasure(ctx, db.InsertErasureParams{Org: e.Org, ErasureID: e.ID, UserID: e.User, CreatedAt: created})
+		err := q.InsertErasure(ctx, db.InsertErasureParams{Org: e.Org, ErasureID: e.ID, UserID: e.User, CreatedAt: created})
+		if err != nil {
+			return err
+		}
+		return s.revokeKeysOf(ctx, q, e.Org, e.User)
 	}))
 }
 
@@ -92,6 +96,15 @@ func (s *Store) FinishErasure(ctx context.Context, e store.Erasure) error {
 // eraseRest erases what an organisation has besides its sessions, or takes a user's name
 // out of it.
 func eraseRest(ctx context.Context, q *db.Queries, org agent.OrgID, user agent.UserID) error {
+	// The keys are revoked; those that were made meanwhile are somebody's.
+	err := q.ForgetKeys(ctx, db.ForgetKeysParams{Org: org, UserID: string(user), Anonymous: string(agent.ErasedUser)})
+	if err != nil {
+		return err
+	}
+	err = q.ForgetKeyMakers(ctx, db.ForgetKeyMakersParams{Org: org, UserID: string(user), Anonymous: string(agent.ErasedUser)})
+	if err != nil {
+		return err
+	}
 	if user == "" {
 		return eraseOrgRest(ctx, q, org)
 	}

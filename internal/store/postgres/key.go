@@ -122,6 +122,20 @@ func (s *Store) RevokeKey(ctx context.Context, org agent.OrgID, id agent.KeyID, 
 	return keyOf(row), nil
 }
 
+// revokeKeysOf revokes the keys of an organisation, or of one user of it.
+func (s *Store) revokeKeysOf(ctx context.Context, q *db.Queries, org agent.OrgID, user agent.UserID) error {
+	ids, err := q.RevokeKeysOf(ctx, db.RevokeKeysOfParams{Org: org, UserID: string(user), RevokedAt: micros(s.now())})
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if err := q.InsertAudit(ctx, s.auditRow(store.KeyEntry(agent.AuditKeyRevoked, org, id, agent.OriginOf(ctx)))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // TouchKey notes that a key was used, unless that was noted within the hour before.
 func (s *Store) TouchKey(ctx context.Context, org agent.OrgID, id agent.KeyID, at time.Time) error {
 	return s.repeat(ctx, fmt.Sprintf("note the use of key %s", id), func(ctx context.Context, q *db.Queries) error {

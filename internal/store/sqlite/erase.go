@@ -44,12 +44,18 @@ func (s *Store) eraseSession(ctx context.Context, q *db.Queries, e agent.AuditEn
 	return s.record(ctx, q, e)
 }
 
-// EraseOrg erases every session of an organisation, one after the other, and returns
-// how many there were, and its webhooks and its books then. When it has returned without
+// EraseOrg revokes the keys of an organisation, erases every session of it, one after the
+// other, and returns how many there were, and its webhooks and its books then. When it has returned without
 // an error nothing of them is in the files. When it is broken off those that are left
 // stay whole; call it again.
 func (s *Store) EraseOrg(ctx context.Context, org agent.OrgID) (int, error) {
 	const batch = 100
+	err := s.write(ctx, fmt.Sprintf("revoke the keys of %s", org), func(ctx context.Context, q *db.Queries) error {
+		return s.revokeKeysOf(ctx, q, org, "")
+	})
+	if err != nil {
+		return 0, err
+	}
 	erased := 0
 	for {
 		ids, err := s.read.SessionsOf(ctx, db.SessionsOfParams{Org: org, Size: batch})

@@ -12,15 +12,18 @@ import (
 	"github.com/aptixhq/aptix/internal/store/sqlite/db"
 )
 
-// AcceptErasure records that a user, or an organisation, is to be erased. From then on it
-// is found by ClaimErasure until it is finished.
+// AcceptErasure records that a user, or an organisation, is to be erased, and revokes the keys.
+// From then on it is found by ClaimErasure until it is finished.
 func (s *Store) AcceptErasure(ctx context.Context, e store.Erasure) error {
 	return s.write(ctx, fmt.Sprintf("accept erasure %s", e.ID), func(ctx context.Context, q *db.Queries) error {
 		err := q.InsertErasure(ctx, db.InsertErasureParams{Org: e.Org, ErasureID: e.ID, UserID: e.User, CreatedAt: s.stamp(e.CreatedAt)})
 		if err != nil {
 			return err
 		}
-		return s.record(ctx, q, e.Entry(agent.OriginOf(ctx)))
+		if err := s.record(ctx, q, e.Entry(agent.OriginOf(ctx))); err != nil {
+			return err
+		}
+		return s.revokeKeysOf(ctx, q, e.Org, e.User)
 	})
 }
 
@@ -78,6 +81,13 @@ func (s *Store) FinishErasure(ctx context.Context, e store.Erasure) error {
 // eraseRest erases what an organisation has besides its sessions, or takes a user's name
 // out of it.
 func eraseRest(ctx context.Context, q *db.Queries, org agent.OrgID, user agent.UserID) error {
+	// The keys are revoked; those that were made meanwhile are somebody's.
+	if err := q.ForgetKeys(ctx, db.ForgetKeysParams{Org: org, UserID: string(user), Anonymous: agent.ErasedUser}); err != nil {
+		return err
+	}
+	if err := q.ForgetKeyMakers(ctx, db.ForgetKeyMakersParams{Org: org, UserID: user, Anonymous: agent.ErasedUser}); err != nil {
+		return err
+	}
 	if user == "" {
 		return eraseOrgRest(ctx, q, org)
 	}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ func erasureTests() []test {
 		{"AnAcceptedErasureIsKeptUntilItIsDone", erasureIsKept},
 		{"AUserIsForgottenInTheSessionsOfOthers", forgetUser},
 		{"AnOrganisationGoesWithItsWebhooks", eraseWebhooks},
+		{"KeysEndWhenTheErasureIsAccepted", eraseKeys},
 	}
 }
 
@@ -125,4 +127,75 @@ func eraseWebhooks(t *testing.T, d *data) {
 	if all, err := d.Webhooks(ctx, org); err != nil || len(all) != 0 {
 		t.Errorf("%d webhooks after the organisation (error %v)", len(all), err)
 	}
+}
+
+func eraseKeys(t *testing.T, d *data) {
+	key := func(id agent.KeyID, of agent.OrgID, user, by agent.UserID) {
+		t.Helper()
+		k := newKey(id)
+		k.Org, k.User, k.CreatedBy = of, user, by
+		createKey(t, d, k)
+	}
+	key("hers", org, "ann", "bob")
+	key("his", org, "bob", "ann")
+	key("elsewhere", otherOrg, "bob", "bob")
+	accept := func(user agent.UserID) store.Erasure {
+		t.Helper()
+		e := store.Erasure{Org: org, ID: store.NewErasureID(time.Now()), User: user, CreatedAt: time.Now()}
+		if err := d.AcceptErasure(as(t.Context()), e); err != nil {
+			t.Fatal(err)
+		}
+		d.reopen(t) // the process dies before it does anything else
+		return e
+	}
+	revoked := func(want ...agent.KeyID) {
+		t.Helper()
+		for _, id := range []agent.KeyID{"hers", "his", "again", "elsewhere"} {
+			if k, _, err := d.Key(t.Context(), id); err == nil && k.Revoked() != slices.Contains(want, id) {
+				t.Errorf("key %s is %+v", id, k)
+			}
+		}
+	}
+	finish := func(e store.Erasure) {
+		t.Helper()
+		if err := d.FinishErasure(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	e := accept("bob")
+	revoked("his")
+	key("again", org, "bob", "ann") // he is back before it is done
+	finish(e)
+	revoked("his")
+	if k := readKey(t, d, "his"); k.User != agent.ErasedUser || k.Name != "" || k.CreatedBy != "ann" {
+		t.Errorf("his key says %+v", k)
+	}
+	if k := readKey(t, d, "hers"); k.User != "ann" || k.CreatedBy != agent.ErasedUser {
+		t.Errorf("a key that he made says %+v", k)
+	}
+
+	e = accept("")
+	revoked("his", "hers", "again")
+	finish(e)
+	for _, id := range []agent.KeyID{"his", "hers", "again"} {
+		if k := readKey(t, d, id); k.User != agent.ErasedUser || k.CreatedBy != agent.ErasedUser || k.Name != "" {
+			t.Errorf("a key of the organisation says %+v", k)
+		}
+	}
+	if k := readKey(t, d, "elsewhere"); k.Revoked() || k.User != "bob" || k.CreatedBy != "bob" {
+		t.Errorf("another organisation's key says %+v", k)
+	}
+	if any, err := d.AnyKey(t.Context()); !any || err != nil {
+		t.Errorf("authentication would be off: %v (error %v)", any, err)
+	}
+	ended := []string{}
+	for _, e := range audit(t, d, store.AuditFilter{Action: agent.AuditKeyRevoked}) {
+		if e.By != admin {
+			t.Errorf("by %+v", e.By)
+		}
+		ended = append(ended, e.Subject)
+	}
+	slices.Sort(ended)
+	same(t, "the keys that the log has as revoked", ended, []string{"again", "hers", "his"})
 }

@@ -64,6 +64,40 @@ func (q *Queries) AnyKey(ctx context.Context) (bool, error) {
 	return found, err
 }
 
+const forgetKeyMakers = `-- name: ForgetKeyMakers :exec
+UPDATE api_keys SET created_by = $1::text
+WHERE org = $2 AND (created_by = $3::text OR $3::text = '' AND revoked_at > 0)
+`
+
+type ForgetKeyMakersParams struct {
+	Anonymous string
+	Org       agent.OrgID
+	UserID    string
+}
+
+func (q *Queries) ForgetKeyMakers(ctx context.Context, arg ForgetKeyMakersParams) error {
+	_, err := q.db.Exec(ctx, forgetKeyMakers, arg.Anonymous, arg.Org, arg.UserID)
+	return err
+}
+
+const forgetKeys = `-- name: ForgetKeys :exec
+UPDATE api_keys SET user_id = $1::text, name = ''
+WHERE org = $2 AND revoked_at > 0 AND ($3::text = '' OR user_id = $3::text)
+`
+
+type ForgetKeysParams struct {
+	Anonymous string
+	Org       agent.OrgID
+	UserID    string
+}
+
+// What people are called in those, once they are revoked. The rows stay: that there was a key
+// keeps authentication on.
+func (q *Queries) ForgetKeys(ctx context.Context, arg ForgetKeysParams) error {
+	_, err := q.db.Exec(ctx, forgetKeys, arg.Anonymous, arg.Org, arg.UserID)
+	return err
+}
+
 const insertKey = `-- name: InsertKey :execrows
 INSERT INTO api_keys (org, key_id, user_id, name, role, secret_sha256, created_at, created_by, expires_at, revoked_at, last_used_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0, 0)
@@ -209,6 +243,39 @@ func (q *Queries) RevokeKey(ctx context.Context, arg RevokeKeyParams) (int64, er
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const revokeKeysOf = `-- name: RevokeKeysOf :many
+UPDATE api_keys SET revoked_at = $1
+WHERE org = $2 AND revoked_at = 0 AND ($3::text = '' OR user_id = $3::text)
+RETURNING key_id
+`
+
+type RevokeKeysOfParams struct {
+	RevokedAt int64
+	Org       agent.OrgID
+	UserID    string
+}
+
+// Those of an organisation, or of one user of it.
+func (q *Queries) RevokeKeysOf(ctx context.Context, arg RevokeKeysOfParams) ([]agent.KeyID, error) {
+	rows, err := q.db.Query(ctx, revokeKeysOf, arg.RevokedAt, arg.Org, arg.UserID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []agent.KeyID
+	for rows.Next() {
+		var key_id agent.KeyID
+		if err := rows.Scan(&key_id); err != nil {
+			return nil, err
+		}
+		items = append(items, key_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const touchKey = `-- name: TouchKey :exec

@@ -114,6 +114,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.forgetDecisionsStmt, err = db.PrepareContext(ctx, forgetDecisions); err != nil {
 		return nil, fmt.Errorf("error preparing query ForgetDecisions: %w", err)
 	}
+	if q.forgetKeyMakersStmt, err = db.PrepareContext(ctx, forgetKeyMakers); err != nil {
+		return nil, fmt.Errorf("error preparing query ForgetKeyMakers: %w", err)
+	}
+	if q.forgetKeysStmt, err = db.PrepareContext(ctx, forgetKeys); err != nil {
+		return nil, fmt.Errorf("error preparing query ForgetKeys: %w", err)
+	}
 	if q.forgetModeChangesStmt, err = db.PrepareContext(ctx, forgetModeChanges); err != nil {
 		return nil, fmt.Errorf("error preparing query ForgetModeChanges: %w", err)
 	}
@@ -218,6 +224,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.revokeKeyStmt, err = db.PrepareContext(ctx, revokeKey); err != nil {
 		return nil, fmt.Errorf("error preparing query RevokeKey: %w", err)
+	}
+	if q.revokeKeysOfStmt, err = db.PrepareContext(ctx, revokeKeysOf); err != nil {
+		return nil, fmt.Errorf("error preparing query RevokeKeysOf: %w", err)
 	}
 	if q.rotateWebhookStmt, err = db.PrepareContext(ctx, rotateWebhook); err != nil {
 		return nil, fmt.Errorf("error preparing query RotateWebhook: %w", err)
@@ -458,6 +467,16 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing forgetDecisionsStmt: %w", cerr)
 		}
 	}
+	if q.forgetKeyMakersStmt != nil {
+		if cerr := q.forgetKeyMakersStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing forgetKeyMakersStmt: %w", cerr)
+		}
+	}
+	if q.forgetKeysStmt != nil {
+		if cerr := q.forgetKeysStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing forgetKeysStmt: %w", cerr)
+		}
+	}
 	if q.forgetModeChangesStmt != nil {
 		if cerr := q.forgetModeChangesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing forgetModeChangesStmt: %w", cerr)
@@ -631,6 +650,11 @@ func (q *Queries) Close() error {
 	if q.revokeKeyStmt != nil {
 		if cerr := q.revokeKeyStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing revokeKeyStmt: %w", cerr)
+		}
+	}
+	if q.revokeKeysOfStmt != nil {
+		if cerr := q.revokeKeysOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing revokeKeysOfStmt: %w", cerr)
 		}
 	}
 	if q.rotateWebhookStmt != nil {
@@ -842,6 +866,8 @@ type Queries struct {
 	expiredQueuedStmt      *sql.Stmt
 	finishErasureStmt      *sql.Stmt
 	forgetDecisionsStmt    *sql.Stmt
+	forgetKeyMakersStmt    *sql.Stmt
+	forgetKeysStmt         *sql.Stmt
 	forgetModeChangesStmt  *sql.Stmt
 	forgetTurnsStmt        *sql.Stmt
 	forgetWebhooksStmt     *sql.Stmt
@@ -877,6 +903,7 @@ type Queries struct {
 	positionStmt           *sql.Stmt
 	putHoldStmt            *sql.Stmt
 	revokeKeyStmt          *sql.Stmt
+	revokeKeysOfStmt       *sql.Stmt
 	rotateWebhookStmt      *sql.Stmt
 	sessionStmt            *sql.Stmt
 	sessionsStmt           *sql.Stmt
@@ -941,6 +968,8 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		expiredQueuedStmt:      q.expiredQueuedStmt,
 		finishErasureStmt:      q.finishErasureStmt,
 		forgetDecisionsStmt:    q.forgetDecisionsStmt,
+		forgetKeyMakersStmt:    q.forgetKeyMakersStmt,
+		forgetKeysStmt:         q.forgetKeysStmt,
 		forgetModeChangesStmt:  q.forgetModeChangesStmt,
 		forgetTurnsStmt:        q.forgetTurnsStmt,
 		forgetWebhooksStmt:     q.forgetWebhooksStmt,
@@ -976,6 +1005,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		positionStmt:           q.positionStmt,
 		putHoldStmt:            q.putHoldStmt,
 		revokeKeyStmt:          q.revokeKeyStmt,
+		revokeKeysOfStmt:       q.revokeKeysOfStmt,
 		rotateWebhookStmt:      q.rotateWebhookStmt,
 		sessionStmt:            q.sessionStmt,
 		sessionsStmt:           q.sessionsStmt,

@@ -67,6 +67,40 @@ func (q *Queries) AnyKey(ctx context.Context) (bool, error) {
 	return found, err
 }
 
+const forgetKeyMakers = `-- name: ForgetKeyMakers :exec
+UPDATE api_keys SET created_by = ?1
+WHERE org = ?2 AND (created_by = ?3 OR CAST(?3 AS TEXT) = '' AND revoked_at > 0)
+`
+
+type ForgetKeyMakersParams struct {
+	Anonymous agent.UserID
+	Org       agent.OrgID
+	UserID    agent.UserID
+}
+
+func (q *Queries) ForgetKeyMakers(ctx context.Context, arg ForgetKeyMakersParams) error {
+	_, err := q.exec(ctx, q.forgetKeyMakersStmt, forgetKeyMakers, arg.Anonymous, arg.Org, arg.UserID)
+	return err
+}
+
+const forgetKeys = `-- name: ForgetKeys :exec
+UPDATE api_keys SET user_id = ?1, name = ''
+WHERE org = ?2 AND revoked_at > 0 AND (CAST(?3 AS TEXT) = '' OR user_id = ?3)
+`
+
+type ForgetKeysParams struct {
+	Anonymous agent.UserID
+	Org       agent.OrgID
+	UserID    string
+}
+
+// What people are called in those, once they are revoked. The rows stay: that there was a key
+// keeps authentication on.
+func (q *Queries) ForgetKeys(ctx context.Context, arg ForgetKeysParams) error {
+	_, err := q.exec(ctx, q.forgetKeysStmt, forgetKeys, arg.Anonymous, arg.Org, arg.UserID)
+	return err
+}
+
 const insertKey = `-- name: InsertKey :execrows
 INSERT INTO api_keys (org, key_id, user_id, name, role, secret_sha256, created_at, created_by, expires_at, revoked_at, last_used_at)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0, 0)
@@ -215,6 +249,42 @@ func (q *Queries) RevokeKey(ctx context.Context, arg RevokeKeyParams) (int64, er
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+const revokeKeysOf = `-- name: RevokeKeysOf :many
+UPDATE api_keys SET revoked_at = ?1
+WHERE org = ?2 AND revoked_at = 0 AND (CAST(?3 AS TEXT) = '' OR user_id = ?3)
+RETURNING key_id
+`
+
+type RevokeKeysOfParams struct {
+	RevokedAt int64
+	Org       agent.OrgID
+	UserID    string
+}
+
+// Those of an organisation, or of one user of it.
+func (q *Queries) RevokeKeysOf(ctx context.Context, arg RevokeKeysOfParams) ([]agent.KeyID, error) {
+	rows, err := q.query(ctx, q.revokeKeysOfStmt, revokeKeysOf, arg.RevokedAt, arg.Org, arg.UserID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []agent.KeyID
+	for rows.Next() {
+		var key_id agent.KeyID
+		if err := rows.Scan(&key_id); err != nil {
+			return nil, err
+		}
+		items = append(items, key_id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const touchKey = `-- name: TouchKey :exec

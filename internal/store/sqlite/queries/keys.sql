@@ -23,3 +23,19 @@ UPDATE api_keys SET last_used_at = @last_used_at WHERE org = @org AND key_id = @
 
 -- name: AnyKey :one
 SELECT EXISTS (SELECT 1 FROM api_keys WHERE key_id > '') AS found;
+
+-- Those of an organisation, or of one user of it.
+-- name: RevokeKeysOf :many
+UPDATE api_keys SET revoked_at = @revoked_at
+WHERE org = @org AND revoked_at = 0 AND (CAST(@user_id AS TEXT) = '' OR user_id = @user_id)
+RETURNING key_id;
+
+-- What people are called in those, once they are revoked. The rows stay: that there was a key
+-- keeps authentication on.
+-- name: ForgetKeys :exec
+UPDATE api_keys SET user_id = @anonymous, name = ''
+WHERE org = @org AND revoked_at > 0 AND (CAST(@user_id AS TEXT) = '' OR user_id = @user_id);
+
+-- name: ForgetKeyMakers :exec
+UPDATE api_keys SET created_by = @anonymous
+WHERE org = @org AND (created_by = @user_id OR CAST(@user_id AS TEXT) = '' AND revoked_at > 0);
