@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -152,8 +151,7 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 	deliverer.Go(func() { p.deliverer.Run(delivering) })
 	defer deliverer.Wait()
 	defer stopDelivering()
-	// What the start needed, buffers of the migrations above all, is not needed again.
-	debug.FreeOSMemory()
+	giveBack(log)
 	web := p.server.HTTPServer(cfg.Listen)
 	served := make(chan error, 1)
 	go func() {
