@@ -61,6 +61,21 @@ func TestScenarios(t *testing.T) {
 			}
 		}
 	})
+	t.Run("idle", func(t *testing.T) {
+		got := results(t, r, rest{wait: 100 * time.Millisecond}.run)
+		if len(got) != 2 || got[0].server != "SQLite floor" || got[1].server != "Aptix" {
+			t.Fatalf("got %+v", got)
+		}
+		goals := got[1].goals
+		if len(goals) != 1 || goals[0].want != 30 || goals[0].got != megabytes(got[1].idle) {
+			t.Errorf("goals %v", goals)
+		}
+		for _, r := range got {
+			if runtime.GOOS == "linux" && (r.idle < 1<<20 || r.peak < r.idle) {
+				t.Errorf("%s: %d bytes idle, %d at most", r.server, r.idle, r.peak)
+			}
+		}
+	})
 	t.Run("fsync", func(t *testing.T) {
 		if _, err := exec.LookPath("strace"); err != nil {
 			t.Skip("there is no strace")

@@ -78,6 +78,7 @@ func (p *process) pid() int { return p.cmd.Process.Pid }
 // usage is what a process has used.
 type usage struct {
 	cpu time.Duration
-	// rss is its memory now, peak the most it ever was; in bytes.
-	rss, peak int64
+	// rss is its memory now, peak the most it ever was, files what of rss are pages of
+	// files; in bytes.
+	rss, peak, files int64
 }

@@ -50,6 +50,8 @@ func usageOf(pid int) (u usage, ok bool) {
 			u.rss = kilobytes << 10
 		case "VmHWM":
 			u.peak = kilobytes << 10
+		case "RssFile":
+			u.files = kilobytes << 10
 		}
 	}
 	return u, true

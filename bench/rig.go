@@ -160,7 +160,7 @@ func flags(args []string, stderr io.Writer) (options, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.DurationVar(&o.time, "d", 2*time.Second, "how long the closed loop runs, for each server")
-	f.StringVar(&o.only, "only", standard, "the scenarios: cN, toolN, growth, rN, fN, fsync")
+	f.StringVar(&o.only, "only", standard, "the scenarios: idle, cN, toolN, growth, rN, fN, fsync")
 	f.StringVar(&o.dir, "dir", "", "where the data goes (default: the folder for temporary files)")
 	f.StringVar(&o.aptix, "aptix", "", "an aptix binary to measure (default: one built from the source)")
 	if err := f.Parse(args); err != nil {

@@ -17,7 +17,7 @@ type scenario struct {
 }
 
 // standard is what runs when nothing else is asked for.
-const standard = "c1,c16,c64,tool1,growth,r1000,fsync"
+const standard = "idle,c1,c16,c64,tool1,growth,r1000,fsync"
 
 // numbered are the scenarios that exist in sizes.
 var numbered = regexp.MustCompile(`^(c|tool|r|f)([1-9][0-9]{0,4})$`)
@@ -25,6 +25,8 @@ var numbered = regexp.MustCompile(`^(c|tool|r|f)([1-9][0-9]{0,4})$`)
 // parse returns the scenario of that name.
 func parse(name string) (scenario, error) {
 	switch name {
+	case "idle":
+		return scenario{name, fixed(17 * time.Second), rest{wait: 15 * time.Second}.run}, nil
 	case "growth":
 		return scenario{name, fixed(15 * time.Second), growth{sessions: 2, marks: []int{1, 10, 50, 100, 200, 500}}.run}, nil
 	case "fsync":
@@ -32,7 +34,7 @@ func parse(name string) (scenario, error) {
 	}
 	m := numbered.FindStringSubmatch(name)
 	if m == nil {
-		return scenario{}, fmt.Errorf("no scenario %q: want cN, toolN, growth, rN, fN or fsync, with N up to 99999", name)
+		return scenario{}, fmt.Errorf("no scenario %q: want idle, cN, toolN, growth, rN, fN or fsync, with N up to 99999", name)
 	}
 	n, err := strconv.Atoi(m[2])
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
@@ -27,6 +28,15 @@ const (
 
 // collectorPeriod is how often the collector's aim is checked.
 const collectorPeriod = time.Second
+
+// giveBack returns to the system what only the start needed, buffers of the migrations
+// above all. It is for the moment before the first request.
+func giveBack(log *slog.Logger) {
+	debug.FreeOSMemory()
+	if err := releaseProgram(); err != nil {
+		log.Debug("pages of the program stay mapped", "error", err)
+	}
+}
 
 // tuneCollector keeps the collector's aim until ctx ends. GOGC and GOMEMLIMIT in the
 // environment are somebody's decision and are left alone.

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -129,8 +128,7 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 	if err := n.Start(ctx); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	// What the start needed, buffers of the migrations above all, is not needed again.
-	debug.FreeOSMemory()
+	giveBack(log)
 	web := n.HTTPServer(cfg.Listen)
 	served := make(chan error, 1)
 	go func() {

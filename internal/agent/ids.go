@@ -33,11 +33,15 @@ type TurnKey struct {
 // String renders the key for logs.
 func (k TurnKey) String() string { return fmt.Sprintf("%s/%s/%s", k.Org, k.Session, k.Turn) }
 
-var idPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
+// The length is checked beside it: {1,128} would be a program of 128 copies, in every
+// process.
+var idPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+
+const maxID = 128
 
 // ValidID reports whether s may name a session or a turn: 1 to 128 characters of
 // [A-Za-z0-9_.-] (decision 3).
-func ValidID(s string) bool { return idPattern.MatchString(s) }
+func ValidID(s string) bool { return len(s) <= maxID && idPattern.MatchString(s) }
 
 // Role says what a caller may do in its organisation. Each one may do what those before
 // it may.

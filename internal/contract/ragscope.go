@@ -8,7 +8,9 @@ import (
 
 // Keys become part of a search; a closed alphabet keeps them from becoming part of its
 // language.
-var scopeKey = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+var scopeKey = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+
+const maxScopeKey = 64
 
 // readRAGScope reads ragScope (AGN-034 §4.4). A scope without conditions narrows
 // nothing and is none.
@@ -50,7 +52,7 @@ func readCondition(o *object) agent.RAGCondition {
 func readScopeKey(v value) string {
 	const rule = "AGN034-4.4-a"
 	key, ok := v.text(rule)
-	if ok && !scopeKey.MatchString(key) {
+	if ok && (len(key) > maxScopeKey || !scopeKey.MatchString(key)) {
 		v.fault(rule, "is %s; a key has 1 to 64 characters of A-Z a-z 0-9 _ . -", quote(key))
 	}
 	return key

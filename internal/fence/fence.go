@@ -24,14 +24,16 @@ func Field(b *strings.Builder, name, value string) {
 	}
 }
 
-var languageTag = regexp.MustCompile(`^[A-Za-z0-9+#_.-]{1,32}$`)
+var languageTag = regexp.MustCompile(`^[A-Za-z0-9+#_.-]+$`)
+
+const maxLanguageTag = 32
 
 // Text writes text between two fences that are longer than any run of backticks in
 // it. The language is named on the first fence when it is a plain word.
 func Text(b *strings.Builder, language, text string) {
 	fence := strings.Repeat("`", max(3, longestRun(text)+1))
 	b.WriteString(fence)
-	if languageTag.MatchString(language) {
+	if len(language) <= maxLanguageTag && languageTag.MatchString(language) {
 		b.WriteString(language)
 	}
 	b.WriteByte('\n')

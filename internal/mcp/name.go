@@ -14,12 +14,15 @@ const Separator = "__"
 // allows twice as much.
 const maxName = 64
 
-var toolName = regexp.MustCompile(`^[A-Za-z0-9_./-]{1,128}$`)
+var toolName = regexp.MustCompile(`^[A-Za-z0-9_./-]+$`)
+
+// maxToolName is how long the name of a tool may be at its server.
+const maxToolName = 128
 
 // fullName returns the name under which a model knows a tool. The protocol allows dots
 // and slashes, which no provider takes; both become underscores.
 func fullName(server, tool string) (string, error) {
-	if !toolName.MatchString(tool) {
+	if len(tool) > maxToolName || !toolName.MatchString(tool) {
 		return "", fmt.Errorf("its name %s is not 1 to 128 of the characters A-Z, a-z, 0-9, _, -, . and /", strconv.QuoteToASCII(clip(tool, 80)))
 	}
 	name := server + Separator + strings.NewReplacer(".", "_", "/", "_").Replace(tool)

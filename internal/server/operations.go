@@ -38,7 +38,17 @@ func (s *Server) readiness(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) getOpenAPI(w http.ResponseWriter, _ *http.Request) error {
-	return writeBody(w, http.StatusOK, "application/json", s.manual.openAPI)
+	m, err := s.manual()
+	if err != nil {
+		return err
+	}
+	return writeBody(w, http.StatusOK, "application/json", m.openAPI)
 }
 
-func (s *Server) getDocs(w http.ResponseWriter, _ *http.Request) error { return s.manual.docs.write(w) }
+func (s *Server) getDocs(w http.ResponseWriter, _ *http.Request) error {
+	m, err := s.manual()
+	if err != nil {
+		return err
+	}
+	return m.docs.write(w)
+}

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -56,9 +55,8 @@ type manual struct {
 	docs    page
 }
 
-// readManual writes the manual when it is first asked for. It follows from the table
-// of routes alone, so all servers of a process share one; nobody changes it.
-var readManual = sync.OnceValues(func() (*manual, error) {
+// writeManual writes the manual, which follows from the table of routes alone.
+func writeManual() (*manual, error) {
 	table := routes()
 	doc, err := document(table)
 	if err != nil {
@@ -72,7 +70,7 @@ var readManual = sync.OnceValues(func() (*manual, error) {
 		return nil, err
 	}
 	return m, nil
-})
+}
 
 // docsOperation is an operation as the page shows it.
 type docsOperation struct {

@@ -44,11 +44,14 @@ func exchangeOf(r *http.Request) *exchange {
 // callerOf returns who makes the request.
 func callerOf(r *http.Request) agent.Caller { return exchangeOf(r).caller }
 
-var requestIDPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+var requestIDPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+
+// maxRequestID is how many characters a request's id may have.
+const maxRequestID = 64
 
 // requestID takes the client's id of the request when it can be printed safely.
 func requestID(r *http.Request) string {
-	if id := r.Header.Get("X-Request-Id"); requestIDPattern.MatchString(id) {
+	if id := r.Header.Get("X-Request-Id"); len(id) <= maxRequestID && requestIDPattern.MatchString(id) {
 		return id
 	}
 	return "req_" + strings.ToLower(rand.Text())

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -101,7 +102,7 @@ type Server struct {
 
 	origins  *http.CrossOriginProtection
 	mux      *http.ServeMux
-	manual   *manual
+	manual   func() (*manual, error) // half a megabyte, written when it is first asked for
 	draining atomic.Bool
 }
 
@@ -129,6 +130,7 @@ func New(c Config) (*Server, error) {
 		writeTimeout: or(c.WriteTimeout, 30*time.Second),
 		bodyTimeout:  or(c.BodyTimeout, 30*time.Second),
 		origins:      http.NewCrossOriginProtection(),
+		manual:       sync.OnceValues(writeManual),
 	}
 	s.bodyIdle = s.bodyTimeout / 3
 	if c.Bodies <= 0 {
@@ -136,9 +138,6 @@ func New(c Config) (*Server, error) {
 	}
 	s.bodies.left.Store(c.Bodies)
 	var err error
-	if s.manual, err = readManual(); err != nil {
-		return nil, err
-	}
 	if s.mux, err = s.mount(append(routes(), pageRoutes(c.Console)...)); err != nil {
 		return nil, err
 	}

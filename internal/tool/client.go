@@ -181,7 +181,7 @@ func (c *client) function(at jsontext.Pointer, i int, members map[string]jsontex
 
 func (c *client) name(at jsontext.Pointer, i int, name string) {
 	switch first, twice := c.seen[name]; {
-	case !namePattern.MatchString(name):
+	case !validName(name):
 		c.refuse(at, ruleClientTools, "the name of a tool is 1 to 64 of the characters A-Z, a-z, 0-9, _ and -, not %q", clip(name))
 	case c.reserved != nil && c.reserved(name) || fold(name) == ChangeMode:
 		c.refuse(at, ruleReserved, "the name %q is reserved for a tool of the server; choose another one", name)

@@ -16,14 +16,17 @@ import (
 // groupMark begins an entry that names a group.
 const groupMark = "group:"
 
-var groupPattern = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
+// groupForm is what the name of a group looks like: that of a function, without capitals.
+const groupForm = `^[a-z0-9_-]{1,64}$`
+
+var groupCharacters = regexp.MustCompile(`^[a-z0-9_-]+$`)
 
 // Group names tools so that modes can list them as group:name. A group consists of
 // names and patterns; there are no groups in groups.
 func (r *Registry) Group(name string, entries ...string) error {
 	switch {
-	case !groupPattern.MatchString(name):
-		return fmt.Errorf("tool group %q: the name of a group matches %s", name, groupPattern)
+	case len(name) > maxName || !groupCharacters.MatchString(name):
+		return fmt.Errorf("tool group %q: the name of a group matches %s", name, groupForm)
 	case r.groups[name] != nil:
 		return fmt.Errorf("tool group %q is there twice", name)
 	case len(entries) == 0:

@@ -69,8 +69,8 @@ func (d Definition) Check() error {
 // problems returns what keeps a definition from being shown to a model.
 func (d Definition) problems() []string {
 	var wrong []string
-	if !namePattern.MatchString(d.Name) {
-		wrong = append(wrong, "its name does not match "+namePattern.String())
+	if !validName(d.Name) {
+		wrong = append(wrong, "its name does not match "+nameForm)
 	}
 	if strings.TrimSpace(d.Usage) == "" {
 		wrong = append(wrong, "it has no usage metadata")

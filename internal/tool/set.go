@@ -216,7 +216,7 @@ func entries(raw json.RawMessage) ([]entry, error) {
 		}
 		e := entry{raw: json.RawMessage(v)}
 		var f function
-		if jsonv2.Unmarshal(v, &f) == nil && f.Type == "function" && namePattern.MatchString(f.Name) {
+		if jsonv2.Unmarshal(v, &f) == nil && f.Type == "function" && validName(f.Name) {
 			e.name, e.parameters = f.Name, json.RawMessage(f.Parameters)
 		}
 		out = append(out, e)

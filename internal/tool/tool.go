@@ -21,9 +21,17 @@ const (
 	ListModes = "agent_list_modes"
 )
 
-// namePattern is what the Responses API takes for the name of a function
-// (TUL-010 §3.1).
-var namePattern = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+// nameForm is what the Responses API takes for the name of a function (TUL-010 §3.1).
+const nameForm = `^[a-zA-Z0-9_-]{1,64}$`
+
+// maxName is the length in it. It is checked apart: a pattern that counts is a large
+// program.
+const maxName = 64
+
+var nameCharacters = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
+
+// validName reports whether a function may have this name.
+func validName(s string) bool { return len(s) <= maxName && nameCharacters.MatchString(s) }
 
 // Tool is a function that the model can call and that runs here, never at the
 // client: the IAgentTool of TUL-007 §3.1 whose execution is fully on the server.
