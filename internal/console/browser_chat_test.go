@@ -76,14 +76,14 @@ func TestBrowser_ModeSwitchWithConsent(t *testing.T) {
 	b.shows(".foot", "waiting")
 	b.click("[data-decide=stay]")
 	b.shows(".md", "Then we stay.")
-	b.shows(".approval", "Decision: stay")
+	b.shows(".approval", "Stayed")
 	b.shows("#current-mode", "General")
 
 	b.write("[data-send] textarea", "Really\r")
 	b.is(`document.querySelector('[data-decide="switch"]')`)
 	b.click(`[data-decide="switch"]`)
 	b.shows(".md", "Now we write a DDR.")
-	b.shows(".note", "Mode changed from General to")
+	b.shows(".switched", "Mode changed from General to")
 	b.shows("#current-mode", "DDR")
 
 	// By hand, with a reason.
@@ -96,7 +96,7 @@ func TestBrowser_ModeSwitchWithConsent(t *testing.T) {
 	// The strip has both, and says who and why.
 	b.open("/sessions/s1/history")
 	b.shows(".strip", "A DDR is wanted.")
-	b.shows(".strip", "by the model, with the consent of local")
+	b.shows(".strip", "by the model, with the consent of the local user")
 	b.shows(".strip", "Done with it.")
 }
 
@@ -108,7 +108,7 @@ func TestBrowser_SwitchInANewSession(t *testing.T) {
 	b.click(".menu summary")
 	b.set("#to-mode", "ddr_authoring")
 	b.click("[data-mode] [name=branch]")
-	b.shows(".bar", "Branched off s1")
+	b.shows(".bar", "branched off s1")
 	b.shows("#current-mode", "DDR")
 	b.shows(".said", "Remember the number 7")
 }
@@ -216,7 +216,7 @@ func TestBrowser_Keyboard(t *testing.T) {
 	b.press(kb.Enter)
 	b.shows(".md", "Three.")
 	b.is("document.activeElement.matches('article.turn')") // where the button was
-	b.tabTo(".tool summary")
+	b.tabTo(".tool:not(.approval) summary")
 	b.press(kb.Enter)
 	b.shows(".tool pre", "workflow_authoring")
 	b.tabTo("[data-send] textarea")

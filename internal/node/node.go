@@ -167,7 +167,8 @@ func New(ctx context.Context, c Config) (_ *Node, err error) {
 	}
 	theirs := outbound.Policy{Allow: allow} // for addresses that come over the API
 	signIns := console.NewSignIns(who.authenticator)
-	pages, err := console.New(console.Config{Turns: theirTurns, Sessions: theirSessions, Catalog: catalog, Registry: registry, SignIns: signIns})
+	pages, err := console.New(console.Config{Turns: theirTurns, Sessions: theirSessions, Catalog: catalog, Registry: registry, SignIns: signIns,
+		Prices: cfg.BudgetPlans().Prices})
 	if err != nil {
 		return nil, err
 	}

@@ -203,8 +203,9 @@
     shown.stale = false;
     const stay = atEnd();
     const held = old.contains(document.activeElement);
-    const open = [...old.querySelectorAll("details.tool")].map((d) => d.open);
-    fresh.querySelectorAll("details.tool").forEach((d, i) => { d.open = open[i] || false; });
+    const cards = "details.tool:not(.approval)";
+    const open = [...old.querySelectorAll(cards)].map((d) => d.open);
+    fresh.querySelectorAll(cards).forEach((d, i) => { d.open = open[i] || false; });
     old.replaceWith(fresh);
     const after = Number(fresh.dataset.after);
     shown.pieces = shown.pieces.filter((p) => p.n > after);
