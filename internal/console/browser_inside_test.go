@@ -38,7 +38,7 @@ func TestBrowser_RequestsAndTheirDifference(t *testing.T) {
 	}
 
 	b.click("form[action$='/diff'] button")
-	b.shows("h1", "call 1 → call 2, wire request")
+	b.shows("h1", "Call 1 → call 2, as sent to the provider")
 	b.shows(".diff .add", "function_call_output")
 	b.is(`document.querySelector('.diff .at')`)
 }

@@ -78,6 +78,40 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// What a mode's page shows is what the first turn of a session in it sends.
+func TestMode_FirstRequest(t *testing.T) {
+	r := newRig(t, nil, llmtest.Reply{Text: "Hello"})
+	shown := r.do("GET", "/modes/workflow_authoring", "").body
+	r.do("POST", "/v1/sessions", `{"sessionId":"s1","mode":"workflow_authoring"}`)
+	r.turn("s1", "t1", "What can you do?")
+	sent := r.do("GET", "/sessions/s1/turns/t1", "").body
+	for _, form := range []string{"Canonical", "Wire"} {
+		got, want := requestShown(shown, form), requestShown(sent, form)
+		if got != want || !strings.Contains(got, "workflow_authoring") {
+			t.Errorf("%s request of the mode:\n%s\nwas sent as\n%s", form, got, want)
+		}
+	}
+}
+
+// requestShown is the first request of a form on a page.
+func requestShown(page, form string) string {
+	_, rest, _ := strings.Cut(page, `aria-label="`+form+` request`)
+	_, rest, _ = strings.Cut(rest, ">")
+	text, _, _ := strings.Cut(rest, "</pre>")
+	return text
+}
+
+// Cost is shown wherever tokens are, of models that have a price.
+func TestPages_Cost(t *testing.T) {
+	r := newRig(t, nil, llmtest.Reply{Text: "Hello"})
+	r.turn("s1", "t1", "Hi")
+	for path, want := range map[string]string{"/sessions/s1": "cost 0.00", "/sessions/s1/history": "<dt>Cost</dt><dd>0.00", "/sessions/s1/turns/t1": "<dt>Cost</dt><dd>0.00", "/live": "<dt>Cost</dt><dd>0.00"} {
+		if a := r.do("GET", path, ""); !strings.Contains(a.body, want) {
+			t.Errorf("%s does not hold %q:\n%s", path, want, a.body)
+		}
+	}
+}
+
 // No page changes anything: there is none that takes another method.
 func TestPages_AreForReading(t *testing.T) {
 	r := newRig(t, nil, llmtest.Reply{Text: "Hello"})
