@@ -37,6 +37,7 @@ offered; 'aptix chat' does that.`,
 	cmd.Flags().StringVar(&session, "session", "", "session to run the turn in; made when it does not exist")
 	cmd.Flags().StringVar(&mode, "mode", "", "make the session, in this mode")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the whole answer as JSON")
+	completes(cmd, map[string]cobra.CompletionFunc{"session": r.offerSessions, "mode": r.offerModes})
 	cmd.RunE = stoppable(func(cmd *cobra.Command, args []string) error {
 		c, err := r.client(cmd)
 		if err != nil {

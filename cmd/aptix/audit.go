@@ -36,6 +36,7 @@ a credential of role admin. Entries have ids and never contents.`,
 	f.StringVar(&filter.User, "user", "", "only entries of this user")
 	f.StringVar(&filter.Action, "action", "", "only entries of this action, such as mode.changed")
 	f.StringVar(&format, "format", "jsonl", "jsonl or table")
+	completes(cmd, map[string]cobra.CompletionFunc{"session": r.offerSessions, "format": cobra.FixedCompletions([]cobra.Completion{"jsonl", "table"}, cobra.ShellCompDirectiveNoFileComp)})
 	cmd.RunE = stoppable(func(cmd *cobra.Command, _ []string) (err error) {
 		if format != "jsonl" && format != "table" {
 			return usageError{fmt.Errorf("--format %q is unknown; want jsonl or table", format), cmd.CommandPath()}

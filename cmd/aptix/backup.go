@@ -37,7 +37,9 @@ A PostgreSQL database has means of its own, pg_dump and pg_basebackup; use those
 			return notAFile(cfg, "copy it with pg_dump, or with pg_basebackup and its log to be able to go back to any moment; both work while servers run")
 		}
 		began := time.Now()
+		over := waiting(cmd.ErrOrStderr(), "copying and checking")
 		size, err := sqlite.Backup(cmd.Context(), cfg.DatabasePath(), args[0], force)
+		over()
 		if errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("%s is there already; choose another name, or replace it with --force", args[0])
 		}

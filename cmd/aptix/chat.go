@@ -41,6 +41,7 @@ stays on the server: --session takes it up again.`,
 	cmd.Flags().StringVar(&session, "session", "", "session to go on with")
 	cmd.Flags().StringVar(&mode, "mode", "", "mode in which a new session starts")
 	cmd.Flags().StringVar(&dir, "dir", ".", "directory that the agent may see")
+	completes(cmd, map[string]cobra.CompletionFunc{"session": r.offerSessions, "mode": r.offerModes})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if session != "" && mode != "" {
 			return usageError{errors.New("--mode is for a new session; leave --session out, or change the mode with /mode"), cmd.CommandPath()}

@@ -65,6 +65,7 @@ the space free when it vacuums. It cannot be undone. Copies that were made, with
 	cmd.Flags().BoolVar(&server, "server", false, "let the running server erase the organisation")
 	cmd.Flags().StringVar(&org, "org", "", "id of the organisation")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
+	completes(cmd, map[string]cobra.CompletionFunc{"session": r.offerSessions})
 	cmd.RunE = stoppable(func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case !exactlyOne(session, user, org):
@@ -113,9 +114,11 @@ const erasurePoll = 200 * time.Millisecond
 // finished waits until the server has done an erasure. Whoever stops waiting does not stop
 // it, and whoever erases himself cannot wait: his key has ended.
 func finished(cmd *cobra.Command, c *client.Client, e *client.Erasure, err error) error {
+	over := waiting(cmd.ErrOrStderr(), "erasing")
 	for err == nil && e.State != "finished" {
 		select {
 		case <-cmd.Context().Done():
+			over()
 			say(cmd.ErrOrStderr(), "The server goes on with erasure %s.", e.ErasureID)
 			return context.Cause(cmd.Context())
 		case <-time.After(erasurePoll):
@@ -126,6 +129,7 @@ func finished(cmd *cobra.Command, c *client.Client, e *client.Erasure, err error
 			return nil
 		}
 	}
+	over()
 	if err != nil {
 		return err
 	}
@@ -143,7 +147,9 @@ func (d *dataFile) eraseOrg(cmd *cobra.Command, org string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	over := waiting(cmd.ErrOrStderr(), "erasing")
 	n, err := store.EraseOrg(cmd.Context(), agent.OrgID(org))
+	over()
 	if err != nil {
 		return fmt.Errorf("%d sessions are erased; then: %w", n, err)
 	}

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/aptixhq/aptix/internal/agent"
@@ -134,38 +133,6 @@ func (x indexing) index(dir string) (rag.Index, error) {
 		return rag.Index{}, errors.New("--max-file: must be 1 or more")
 	}
 	return rag.Index{Org: agent.OrgID(x.org), Name: name, Repo: repo, Root: root}, nil
-}
-
-// progress shows how far an update has come: as a bar on a terminal, as a line now and
-// then elsewhere.
-type progress struct {
-	out  io.Writer
-	bar  *progressbar.ProgressBar // nil where there is no terminal
-	tell bool
-}
-
-// linesEvery is how many files lie between two lines of progress.
-const linesEvery = 1000
-
-func newProgress(out io.Writer) *progress { return &progress{out: out, tell: isTerminal(out)} }
-
-func (p *progress) step(at folder.Progress) {
-	switch {
-	case p.tell && p.bar == nil:
-		p.bar = progressbar.NewOptions(at.Files, progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription("indexing"),
-			progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
-	case p.tell:
-		_ = p.bar.Set(at.Done) // it is only shown
-	case at.Done%linesEvery == 0:
-		say(p.out, "%d of %d files", at.Done, at.Files)
-	}
-}
-
-// end leaves the line of the bar.
-func (p *progress) end() {
-	if p.bar != nil {
-		_ = p.bar.Finish() // it is only shown
-	}
 }
 
 func newIndexList() *cobra.Command {

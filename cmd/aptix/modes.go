@@ -59,6 +59,8 @@ func newModesShow() *cobra.Command {
 		Use:   "show KEY",
 		Short: "Show a mode of the server, as the file that would make it",
 		Args:  takes(1, 1, "the key of a mode; 'aptix modes list' has them"),
+
+		ValidArgsFunction: first(r.offerModes),
 	}
 	r.flags(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")

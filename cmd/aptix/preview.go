@@ -33,6 +33,7 @@ SHA-256. Nothing is stored and no model is called.
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the whole answer as JSON")
 	cmd.Flags().BoolVar(&canonical, "canonical", false, "print the bytes of the canonical request")
 	cmd.Flags().BoolVar(&wire, "wire", false, "print the bytes of the wire request")
+	completes(cmd, map[string]cobra.CompletionFunc{"session": r.offerSessions})
 	cmd.RunE = stoppable(func(cmd *cobra.Command, args []string) error {
 		if asJSON && (canonical || wire) || canonical && wire {
 			return usageError{errors.New("--json, --canonical and --wire exclude each other"), cmd.CommandPath()}

@@ -63,7 +63,7 @@ func newSessionsList() *cobra.Command {
 func newSessionsShow() *cobra.Command {
 	var r remote
 	var asJSON bool
-	cmd := &cobra.Command{Use: "show ID", Short: "Show a session and its turns", Args: takes(1, 1, "the id of a session")}
+	cmd := &cobra.Command{Use: "show ID", Short: "Show a session and its turns", Args: takes(1, 1, "the id of a session"), ValidArgsFunction: first(r.offerSessions)}
 	r.flags(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
 	cmd.RunE = stoppable(func(cmd *cobra.Command, args []string) error {
@@ -118,7 +118,7 @@ func newSessionsShow() *cobra.Command {
 func newSessionsHistory() *cobra.Command {
 	var r remote
 	var asJSON bool
-	cmd := &cobra.Command{Use: "history ID", Short: "Show who changed a session's mode, when and why", Args: takes(1, 1, "the id of a session")}
+	cmd := &cobra.Command{Use: "history ID", Short: "Show who changed a session's mode, when and why", Args: takes(1, 1, "the id of a session"), ValidArgsFunction: first(r.offerSessions)}
 	r.flags(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
 	cmd.RunE = stoppable(func(cmd *cobra.Command, args []string) error {

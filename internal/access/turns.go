@@ -121,6 +121,12 @@ func (t *Turns) Preview(ctx context.Context, by agent.Caller, u contract.UserTur
 	return t.all.Preview(ctx, by, u)
 }
 
+// PreviewMode shows the first request of a session that would begin in a mode. It is no
+// session of anybody.
+func (t *Turns) PreviewMode(ctx context.Context, by agent.Caller, m agent.ModeKey, instruction string) (pipeline.Preview, error) {
+	return t.all.PreviewMode(ctx, by, m, instruction)
+}
+
 // Requests returns the turn's model calls.
 func (t *Turns) Requests(ctx context.Context, key agent.TurnKey) ([]pipeline.ModelCall, error) {
 	if err := t.guard.turn(ctx, key); err != nil {

@@ -109,7 +109,7 @@ func (a *Account) reserve(ctx context.Context, bytes int, worked time.Duration) 
 // most is what a call may take by its size: a token is a byte or more.
 func (a *Account) most(bytes int) Amount {
 	u := agent.Usage{InputTokens: int64(bytes), OutputTokens: a.keeper.Plans.Answer}
-	return Amount{Tokens: u.InputTokens + u.OutputTokens, Cost: a.price.cost(u), Time: a.keeper.CallTime}
+	return Amount{Tokens: u.InputTokens + u.OutputTokens, Cost: a.price.Cost(u), Time: a.keeper.CallTime}
 }
 
 // Charge enters what a call took that is over, and how many tools its answer calls. These must
@@ -120,7 +120,7 @@ func (a *Account) Charge(ctx context.Context, u agent.Usage, toolCalls int) erro
 	}
 	now := a.keeper.Now()
 	c := a.open
-	c.spent = Amount{Tokens: max(u.TotalTokens, u.InputTokens+u.OutputTokens), Cost: a.price.cost(u), ToolCalls: int64(toolCalls), Time: now.Sub(a.since)}
+	c.spent = Amount{Tokens: max(u.TotalTokens, u.InputTokens+u.OutputTokens), Cost: a.price.Cost(u), ToolCalls: int64(toolCalls), Time: now.Sub(a.since)}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
 	var refused *UsedUp

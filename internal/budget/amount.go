@@ -112,8 +112,8 @@ func (a Amount) String() string {
 // Price is what a model takes for a million tokens.
 type Price struct{ Input, CachedInput, Output float64 }
 
-// cost rounds up: many small calls are not free.
-func (p Price) cost(u agent.Usage) Cost {
+// Cost returns what a call that took u costs. It is rounded up: many small calls are not free.
+func (p Price) Cost(u agent.Usage) Cost {
 	cached := min(u.CachedTokens, u.InputTokens)
 	return Cost(math.Ceil(float64(u.InputTokens-cached)*p.Input + float64(cached)*p.CachedInput + float64(u.OutputTokens)*p.Output))
 }

@@ -88,7 +88,7 @@ func TestPrice_Cost(t *testing.T) {
 		{agent.Usage{InputTokens: 3, CachedTokens: 1, OutputTokens: 1}, 0.000015}, // 14.5 millionths, rounded up
 		{agent.Usage{}, 0},
 	} {
-		if got := p.cost(tt.usage).Units(); got != tt.want {
+		if got := p.Cost(tt.usage).Units(); got != tt.want {
 			t.Errorf("%+v costs %v, want %v", tt.usage, got, tt.want)
 		}
 	}

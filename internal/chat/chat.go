@@ -20,6 +20,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/aptixhq/aptix/client"
 	"github.com/aptixhq/aptix/internal/localtools"
 )
@@ -67,6 +69,7 @@ func Run(ctx context.Context, cfg Config) error {
 	c := &chat{Config: cfg, out: newScreen(cfg.Out, cfg.Colour)}
 	if cfg.Keyboard != nil {
 		c.in = newEditor(console{in: cfg.Keyboard, out: cfg.Out}, complete)
+		c.out.fold.width = func() int { return cells(cfg.Keyboard) }
 	} else {
 		c.in = readLines(cfg.In, cfg.Terminal)
 	}
@@ -75,11 +78,20 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	err := c.converse(ctx)
-	c.out.note("Go on later with: aptix chat%s --session %s", c.at(), c.session)
+	c.out.command("Go on later with: aptix chat%s --session %s", c.at(), c.session)
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
 	return err
+}
+
+// cells is how wide a terminal is, 0 when it does not tell.
+func cells(f *os.File) int {
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
 }
 
 // at returns the flag that names the server, unless it is the usual one.

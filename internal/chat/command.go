@@ -71,7 +71,7 @@ func complete(line string) (string, bool) {
 
 func (c *chat) helpCommand(context.Context, string) error {
 	for _, cmd := range commands() {
-		c.out.line("  %-16s %s", strings.TrimSpace(cmd.name+" "+cmd.argument), cmd.help)
+		c.out.entry(19, "  %-16s %s", strings.TrimSpace(cmd.name+" "+cmd.argument), cmd.help)
 	}
 	c.out.line("A line that ends in \\ goes on in the next one; lines that are pasted together are one message.")
 	return nil
@@ -111,7 +111,7 @@ func (c *chat) modesCommand(ctx context.Context, _ string) error {
 		if m.Key == c.mode {
 			mark = "*"
 		}
-		c.out.line("%s %-20s %s", mark, m.Key, m.WhenToUse)
+		c.out.entry(23, "%s %-20s %s", mark, m.Key, m.WhenToUse)
 	}
 	return nil
 }
@@ -133,12 +133,12 @@ func (c *chat) toolsCommand(ctx context.Context, _ string) error {
 	c.out.line("On the server, in mode %s:", c.mode)
 	for _, t := range tools {
 		if inMode[t.Name] {
-			c.out.line("  %-18s %s", t.Name, firstSentence(t.Description))
+			c.out.entry(21, "  %-18s %s", t.Name, firstSentence(t.Description))
 		}
 	}
 	c.out.line("On this machine, in %s:", c.Tools.Dir())
 	for _, d := range c.Tools.Definitions() {
-		c.out.line("  %-18s %s", d.Name, firstSentence(d.Description))
+		c.out.entry(21, "  %-18s %s", d.Name, firstSentence(d.Description))
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ type screen struct {
 	colour bool
 	begun  bool // the cursor stands behind something
 	answer terminal.Stripper
+	fold   fold // of the answer
 }
 
 func newScreen(w io.Writer, colour bool) *screen { return &screen{w: w, colour: colour} }
@@ -32,6 +33,7 @@ func (s *screen) write(text string) {
 
 // newline ends the line that is begun, if there is one.
 func (s *screen) newline() {
+	s.write(s.fold.end())
 	if s.begun {
 		s.write("\n")
 	}
@@ -51,7 +53,7 @@ func (s *screen) entered() { s.begun = false }
 func (s *screen) echo(line string) { s.write(terminal.Strip(line) + "\n") }
 
 // text shows a piece of the answer.
-func (s *screen) text(piece string) { s.write(s.answer.Strip(piece)) }
+func (s *screen) text(piece string) { s.write(s.fold.text(s.answer.Strip(piece))) }
 
 // endText ends the answer; what an unfinished escape sequence held back is dropped.
 func (s *screen) endText() {
@@ -60,13 +62,28 @@ func (s *screen) endText() {
 }
 
 // line prints a line of ours.
-func (s *screen) line(format string, args ...any) {
+func (s *screen) line(format string, args ...any) { s.entry(0, format, args...) }
+
+// entry prints a line of a list. Where it is too long for one it goes on below, from a column
+// on.
+func (s *screen) entry(column int, format string, args ...any) {
 	s.newline()
-	s.write(terminal.Strip(fmt.Sprintf(format, args...)) + "\n")
+	s.write(s.folded(column, terminal.Strip(fmt.Sprintf(format, args...))) + "\n")
+}
+
+func (s *screen) folded(column int, text string) string {
+	f := fold{width: s.fold.width, indent: column}
+	return f.text(text) + f.end()
 }
 
 // note prints a line beside the conversation.
 func (s *screen) note(format string, args ...any) {
+	s.newline()
+	s.write(s.styled(dim, s.folded(2, terminal.Strip(fmt.Sprintf(format, args...)))) + "\n")
+}
+
+// command prints a note with a command in it, in one line, so that it can be copied.
+func (s *screen) command(format string, args ...any) {
 	s.newline()
 	s.write(s.styled(dim, terminal.Strip(fmt.Sprintf(format, args...))) + "\n")
 }

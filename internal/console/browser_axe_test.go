@@ -125,9 +125,9 @@ func (b *tab) shot(name string) {
 // script is what the model says in the sessions of furnish.
 var script = []llmtest.Reply{
 	{Text: "I can answer questions, explain code and help with small changes.\n\n## What I look at\n\n1. The files you send, such as `main.go`\n2. The mode: **General**\n\n" +
-		"| Mode | For |\n|---|---|\n| General | everyday questions |\n| DDR authoring | design decisions |\n\n```go\nfunc main() {\n\tfmt.Println(\"hello\")\n}\n```\n\nMore in the [documentation](https://example.com/docs)."},
+		"| Mode | For |\n|---|---|\n| General | everyday questions |\n| DDR authoring | design decisions |\n\n```go\nfunc main() {\n\tfmt.Println(strings.Join([]string{\"hello\", \"world\"}, \", \"), time.Now().Format(time.RFC3339Nano), os.Getenv(\"HOME\"))\n}\n```\n\nMore in the [documentation](https://example.com/docs)."},
 	{Text: "Let me see which modes there are.", Calls: []llmtest.Call{{Name: "agent_list_modes", Arguments: `{}`}}},
-	{Text: "There are three modes: General, DDR authoring and Workflow authoring."},
+	{Text: "There are three modes: General, DDR authoring and Workflow authoring. A long name such as `" + strings.Repeat("pipeline_of_", 9) + "release` does not break the page."},
 	{Text: "That is a design question.", Calls: []llmtest.Call{{Name: "agent_change_mode", Arguments: `{"mode":"ddr_authoring","branch":false,"reason":"The user wants a decision written down."}`}}},
 	{Text: "We are in DDR authoring now. Which decision is it?"},
 	{Calls: []llmtest.Call{{Name: "agent_list_modes", Arguments: `{}`}}},
@@ -150,7 +150,7 @@ func (b *tab) furnish() {
 		b.rests(session, turn)
 	}
 	b.turn("tour", "t1", "What can you do?")
-	b.turn("tour", "t2", "Which modes are there?")
+	b.turn("tour", "t2", "Which modes are there, what is each of them for, and which one should I take to write down a decision?")
 	decide("tour", "t2", "approve")
 	b.turn("tour", "t3", "Write down why we chose PostgreSQL")
 	decide("tour", "t3", "switch")

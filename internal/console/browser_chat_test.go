@@ -46,6 +46,39 @@ func TestBrowser_Chat(t *testing.T) {
 	b.shows(".sessions li", "What can you do?")
 }
 
+// Who hears of a turn late is shown its answer once: what the journal has is not added from
+// the stream again.
+func TestBrowser_LateReader(t *testing.T) {
+	b := newTab(t, llmtest.Reply{Calls: []llmtest.Call{{Name: "no_such_tool"}}}, llmtest.Reply{Text: "Said once."})
+	b.do("POST", "/v1/sessions", `{"sessionId":"s1"}`)
+	b.open("/sessions/s1")
+	b.is(`window.real = window.fetch, window.fetch = async (url, options) => {
+		while (String(url).endsWith("/events") && !window.over) await new Promise((done) => setTimeout(done, 20));
+		return window.real(url, options);
+	}`)
+	b.write("[data-send] textarea", "Tell me\r")
+	b.shows(".foot", "running")
+	b.is(`(window.real(location.pathname.replace("/sessions", "/v1/sessions") + "/turns").then((a) => a.text()).then((t) => { window.over = t.includes("completed"); }), window.over)`)
+	b.shows(".md", "Said once.")
+	b.shows("#status", "The answer is complete.")
+	if text := eval[string](b, "document.querySelector('#turns').innerText"); strings.Count(text, "Said once.") != 1 {
+		t.Errorf("the answer is not shown once:\n%s", text)
+	}
+}
+
+// What a failed turn was asked can be sent again, changed or not.
+func TestBrowser_SendAgain(t *testing.T) {
+	b := newTab(t, llmtest.Reply{Status: 400, Body: `{"error":{"message":"Refused.","type":"invalid_request_error","param":null,"code":null}}`}, llmtest.Reply{Text: "Now it works."})
+	b.do("POST", "/v1/sessions", `{"sessionId":"s1"}`)
+	b.open("/sessions/s1")
+	b.write("[data-send] textarea", "Explain <it>\r")
+	b.shows(".notice.bad", "Refused.")
+	b.click("[data-again]")
+	b.is(`document.activeElement.matches("[data-send] textarea") && document.activeElement.value === "Explain <it>"`)
+	b.write("[data-send] textarea", "\r")
+	b.shows(".md", "Now it works.")
+}
+
 // A turn that is cancelled from the page ends, and says so.
 func TestBrowser_Cancel(t *testing.T) {
 	hold := make(chan struct{})
@@ -76,14 +109,14 @@ func TestBrowser_ModeSwitchWithConsent(t *testing.T) {
 	b.shows(".foot", "waiting")
 	b.click("[data-decide=stay]")
 	b.shows(".md", "Then we stay.")
-	b.shows(".approval", "Decision: stay")
+	b.shows(".approval", "Stayed")
 	b.shows("#current-mode", "General")
 
 	b.write("[data-send] textarea", "Really\r")
 	b.is(`document.querySelector('[data-decide="switch"]')`)
 	b.click(`[data-decide="switch"]`)
 	b.shows(".md", "Now we write a DDR.")
-	b.shows(".note", "Mode changed from General to")
+	b.shows(".switched", "Mode changed from General to")
 	b.shows("#current-mode", "DDR")
 
 	// By hand, with a reason.
@@ -96,7 +129,7 @@ func TestBrowser_ModeSwitchWithConsent(t *testing.T) {
 	// The strip has both, and says who and why.
 	b.open("/sessions/s1/history")
 	b.shows(".strip", "A DDR is wanted.")
-	b.shows(".strip", "by the model, with the consent of local")
+	b.shows(".strip", "by the model, with the consent of the local user")
 	b.shows(".strip", "Done with it.")
 }
 
@@ -108,7 +141,7 @@ func TestBrowser_SwitchInANewSession(t *testing.T) {
 	b.click(".menu summary")
 	b.set("#to-mode", "ddr_authoring")
 	b.click("[data-mode] [name=branch]")
-	b.shows(".bar", "Branched off s1")
+	b.shows(".bar", "branched off s1")
 	b.shows("#current-mode", "DDR")
 	b.shows(".said", "Remember the number 7")
 }
@@ -132,7 +165,7 @@ func TestBrowser_Approval(t *testing.T) {
 	b.click("[data-remember]")
 	b.shows(".md", "There are three modes.")
 	b.shows("article:last-of-type .tool summary", "agent_list_modes")
-	b.is(`document.querySelector('article:last-of-type .outcome').innerText === 'ok'`)
+	b.is(`document.querySelector('article:last-of-type .tool:not(.approval) .outcome').innerText === 'ok'`)
 
 	// From then on nobody is asked.
 	b.write("[data-send] textarea", "Again?\r")
@@ -216,7 +249,7 @@ func TestBrowser_Keyboard(t *testing.T) {
 	b.press(kb.Enter)
 	b.shows(".md", "Three.")
 	b.is("document.activeElement.matches('article.turn')") // where the button was
-	b.tabTo(".tool summary")
+	b.tabTo(".tool:not(.approval) summary")
 	b.press(kb.Enter)
 	b.shows(".tool pre", "workflow_authoring")
 	b.tabTo("[data-send] textarea")

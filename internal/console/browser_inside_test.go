@@ -38,7 +38,7 @@ func TestBrowser_RequestsAndTheirDifference(t *testing.T) {
 	}
 
 	b.click("form[action$='/diff'] button")
-	b.shows("h1", "call 1 → call 2, wire request")
+	b.shows("h1", "Call 1 → call 2, as sent to the provider")
 	b.shows(".diff .add", "function_call_output")
 	b.is(`document.querySelector('.diff .at')`)
 }
@@ -46,14 +46,17 @@ func TestBrowser_RequestsAndTheirDifference(t *testing.T) {
 func TestBrowser_Catalogue(t *testing.T) {
 	b := newTab(t)
 	b.open("/modes")
-	b.shows(".modes", "General")
+	b.shows(".cards", "General")
 	b.shows(".tool", "agent_change_mode")
 	b.open("/modes/general")
 	b.shows(".pair", "You are Aptix.")
 	b.click("form[action$='/diff'] button")
 	b.shows(".diff .add", "ddr_authoring")
+	// A mode that no session is in shows what the first turn of one would send.
 	b.open("/modes/workflow_authoring")
-	b.shows(".empty", "No session is in this mode")
+	b.shows(".pair", "Current mode: workflow_authoring")
+	b.click(".button.first")
+	b.is(`document.querySelector("#mode").value === "workflow_authoring"`)
 }
 
 func TestBrowser_LiveIsLive(t *testing.T) {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 
@@ -25,13 +26,15 @@ type conversation struct {
 // bar is what always shows of a session: its mode, and how to change it.
 type bar struct {
 	Session  agent.Session
+	Title    string
 	ModeName string
 	Modes    []mode.Mode
 	Parent   agent.SessionID
 }
 
-func (c *Console) barOf(s agent.Session) bar {
-	return bar{Session: s, ModeName: c.modeName(s.Mode), Modes: c.catalog.Current().All(), Parent: s.Parent.Session}
+func (c *Console) barOf(ctx context.Context, by agent.Caller, s agent.Session) (bar, error) {
+	title, _, err := c.began(ctx, by, s)
+	return bar{Session: s, Title: title, ModeName: c.modeName(s.Mode), Modes: c.catalog.Current().All(), Parent: s.Parent.Session}, err
 }
 
 // bar answers with a session's mode as it is now, for htmx.
@@ -40,7 +43,11 @@ func (c *Console) bar(w http.ResponseWriter, r *http.Request, by agent.Caller) e
 	if err != nil {
 		return err
 	}
-	return fragment(w, "bar", c.barOf(s))
+	b, err := c.barOf(r.Context(), by, s)
+	if err != nil {
+		return err
+	}
+	return fragment(w, "bar", b)
 }
 
 // chat is a session's page: the conversation, beside the other sessions.
@@ -53,7 +60,10 @@ func (c *Console) chat(w http.ResponseWriter, r *http.Request, by agent.Caller) 
 	if err != nil {
 		return err
 	}
-	view := conversation{bar: c.barOf(s)}
+	var view conversation
+	if view.bar, err = c.barOf(r.Context(), by, s); err != nil {
+		return err
+	}
 	upTo := s
 	upTo.Turns = end
 	n := min(end, shownTurns)
@@ -82,7 +92,7 @@ func (c *Console) chat(w http.ResponseWriter, r *http.Request, by agent.Caller) 
 	if m, ok := c.catalog.Current().Get(s.Mode); ok && len(turns) == 0 {
 		view.Welcome = m.WelcomeMessage
 	}
-	return c.show(w, r, http.StatusOK, page{Title: "Session " + string(s.ID), Nav: "chat", Body: "chat", Data: view})
+	return c.show(w, r, http.StatusOK, page{Title: view.Title, Nav: "chat", Body: "chat", Data: view})
 }
 
 // endOf returns the last turn to show: the session's, or the one before the ordinal that the

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
-	"github.com/aptixhq/aptix/internal/contract"
+	"github.com/aptixhq/aptix/internal/budget"
 	"github.com/aptixhq/aptix/internal/pipeline"
 	"github.com/aptixhq/aptix/internal/server"
 	"github.com/aptixhq/aptix/internal/store"
@@ -24,7 +24,8 @@ type Turns interface {
 	Steps(ctx context.Context, key agent.TurnKey) ([]agent.Step, error)
 	// Requests returns the turn's model calls in order.
 	Requests(ctx context.Context, key agent.TurnKey) ([]pipeline.ModelCall, error)
-	Preview(ctx context.Context, by agent.Caller, u contract.UserTurn) (pipeline.Preview, error)
+	// PreviewMode builds the first request of a session that would begin in a mode.
+	PreviewMode(ctx context.Context, by agent.Caller, m agent.ModeKey, instruction string) (pipeline.Preview, error)
 }
 
 // Sessions is what the pages show of sessions.
@@ -44,6 +45,8 @@ type Config struct {
 	Registry *tool.Registry
 	// SignIns keeps who signed in; nil where nobody has to.
 	SignIns *SignIns
+	// Prices are those of the models. Of a model that has none no cost is shown.
+	Prices map[string]budget.Price
 }
 
 // Console has the pages. Build it with New.
@@ -53,6 +56,8 @@ type Console struct {
 	catalog  server.Catalogs
 	registry *tool.Registry
 	signIns  *SignIns
+	prices   map[string]budget.Price
+	board    board
 	now      func() time.Time
 }
 
@@ -61,7 +66,7 @@ func New(c Config) (*Console, error) {
 	if c.Turns == nil || c.Sessions == nil || c.Catalog == nil || c.Registry == nil {
 		return nil, errors.New("console: Turns, Sessions, Catalog and Registry are all required")
 	}
-	return &Console{turns: c.Turns, sessions: c.Sessions, catalog: c.Catalog, registry: c.Registry, signIns: c.SignIns, now: time.Now}, nil
+	return &Console{turns: c.Turns, sessions: c.Sessions, catalog: c.Catalog, registry: c.Registry, signIns: c.SignIns, prices: c.Prices, now: time.Now}, nil
 }
 
 // Pages is the whole URL space of the console.

@@ -27,6 +27,8 @@ func readable(text string) string {
 // difference is how one text became another.
 type difference struct {
 	Title string
+	// Added and Removed count lines.
+	Added, Removed int64
 	// Back is the page that it was asked for on.
 	Back, BackName string
 	Lines          []diffLine
@@ -51,8 +53,10 @@ func compare(fromName, from, toName, to string) difference {
 		switch {
 		case strings.HasPrefix(line, "+"):
 			kind = "add"
+			d.Added++
 		case strings.HasPrefix(line, "-"):
 			kind = "del"
+			d.Removed++
 		case strings.HasPrefix(line, "@@"):
 			kind = "at"
 		}
@@ -60,6 +64,9 @@ func compare(fromName, from, toName, to string) difference {
 	}
 	return d
 }
+
+// formNames tell which form of two calls is compared.
+var formNames = map[string]string{"canonical": ", canonical requests", "wire": ", as sent to the provider"}
 
 // diffCalls shows what one model call of a turn says that another one does not.
 func (c *Console) diffCalls(w http.ResponseWriter, r *http.Request, by agent.Caller) error {
@@ -80,15 +87,15 @@ func (c *Console) diffCalls(w http.ResponseWriter, r *http.Request, by agent.Cal
 		}
 		texts[i] = readable(text)
 	}
-	d := compare("call "+q.Get("from"), texts[0], "call "+q.Get("to"), texts[1])
-	d.Title += ", " + q.Get("form") + " request"
+	d := compare("Call "+q.Get("from"), texts[0], "call "+q.Get("to"), texts[1])
+	d.Title += formNames[q.Get("form")]
 	d.Back, d.BackName = fmt.Sprintf("/sessions/%s/turns/%s", t.Key.Session, t.Key.Turn), "The turn"
 	return c.show(w, r, http.StatusOK, page{Title: d.Title, Nav: "chat", Body: "diff", Data: d})
 }
 
 // diffModes shows how one mode differs from another.
 func (c *Console) diffModes(w http.ResponseWriter, r *http.Request, _ agent.Caller) error {
-	var texts [2]string
+	var texts, names [2]string
 	keys := [2]string{r.PathValue("key"), r.URL.Query().Get("to")}
 	for i, key := range keys {
 		m, err := c.modeOf(key)
@@ -99,9 +106,9 @@ func (c *Console) diffModes(w http.ResponseWriter, r *http.Request, _ agent.Call
 		if err != nil {
 			return fmt.Errorf("write mode %s: %w", key, err)
 		}
-		texts[i] = readable(string(body))
+		texts[i], names[i] = readable(string(body)), m.DisplayName
 	}
-	d := compare(keys[0], texts[0], keys[1], texts[1])
+	d := compare(names[0], texts[0], names[1], texts[1])
 	d.Back, d.BackName = "/modes/"+keys[0], "The mode"
 	return c.show(w, r, http.StatusOK, page{Title: d.Title, Nav: "modes", Body: "diff", Data: d})
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/budget"
 	"github.com/aptixhq/aptix/internal/store"
 )
 
@@ -17,6 +18,7 @@ type history struct {
 	MoreChanges, MoreTurns bool
 	Turns                  []turnRow
 	Usage                  agent.Usage
+	Cost                   budget.Cost
 	Earlier                int64
 }
 
@@ -41,7 +43,10 @@ func (c *Console) history(w http.ResponseWriter, r *http.Request, by agent.Calle
 	if err != nil {
 		return err
 	}
-	h := history{bar: c.barOf(s), Began: c.modeName(s.Mode)}
+	h := history{Began: c.modeName(s.Mode)}
+	if h.bar, err = c.barOf(r.Context(), by, s); err != nil {
+		return err
+	}
 	changes, next, err := c.sessions.ModeHistory(r.Context(), by, s.ID, store.Page{Limit: store.MaxLimit})
 	if err != nil {
 		return err
@@ -64,20 +69,21 @@ func (c *Console) history(w http.ResponseWriter, r *http.Request, by agent.Calle
 		}
 		h.Turns = append(h.Turns, turnRow{v, titleOf(t)})
 		h.Usage = h.Usage.Add(v.Usage)
+		h.Cost += v.Cost
 	}
 	h.Earlier = max(0, s.Turns-timelineTurns)
-	return c.show(w, r, http.StatusOK, page{Title: "History of " + string(s.ID), Nav: "chat", Body: "history", Data: h})
+	return c.show(w, r, http.StatusOK, page{Title: "History of " + h.Title, Nav: "chat", Body: "history", Data: h})
 }
 
 // timelineTurns is how many turns a timeline shows.
 const timelineTurns = 100
 
 func (c *Console) modeEntry(m agent.ModeChange) modeEntry {
-	e := modeEntry{From: c.modeName(m.Previous), To: c.modeName(m.Mode), Reason: m.Reason, At: m.At, Turn: m.Turn, Branch: m.Branch, By: string(m.User)}
+	e := modeEntry{From: c.modeName(m.Previous), To: c.modeName(m.Mode), Reason: m.Reason, At: m.At, Turn: m.Turn, Branch: m.Branch, By: person(m.User)}
 	if m.Actor == agent.ActorModel {
 		e.By = "the model"
 		if m.Approval != "" {
-			e.By = "the model, with the consent of " + string(m.User)
+			e.By = "the model, with the consent of " + person(m.User)
 		}
 	}
 	return e

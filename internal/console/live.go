@@ -1,10 +1,12 @@
 package console
 
 import (
+	"context"
 	"net/http"
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/budget"
 	"github.com/aptixhq/aptix/internal/store"
 )
 
@@ -16,39 +18,34 @@ type overview struct {
 	At                                  time.Time
 	Running, Waiting, Failed, Completed int
 	Usage                               agent.Usage
+	Cost                                budget.Cost
 	Rows                                []overviewRow
 	More                                bool
 }
 
 // overviewRow is the last turn of a session.
 type overviewRow struct {
-	turnView
-	Title string
-	Ago   string
+	Key       agent.TurnKey
+	Session   agent.SessionID
+	Title     string
+	State     agent.TurnState
+	StateName string
+	Fault     agent.Kind
+	ModeName  string
+	Usage     agent.Usage
+	Cost      budget.Cost
+	Ago       string
+
+	updated time.Time
 }
 
 // live shows the last turns of the newest sessions, and what they cost.
 func (c *Console) live(w http.ResponseWriter, r *http.Request, by agent.Caller) error {
-	sessions, next, err := c.sessions.List(r.Context(), by, store.Page{Limit: liveSessions})
+	o, err := c.board.read(r.Context(), by, c.now, func(known map[agent.TurnKey]overviewRow) (overview, error) {
+		return c.overview(r.Context(), by, known)
+	})
 	if err != nil {
 		return err
-	}
-	o := overview{At: c.now(), More: next != ""}
-	for _, s := range sessions {
-		turns, err := c.lastTurns(r.Context(), by, s, 1)
-		if agent.KindOf(err) == agent.KindNotFound || err == nil && len(turns) == 0 {
-			continue // erased meanwhile, or without a turn
-		}
-		if err != nil {
-			return err
-		}
-		t := turns[len(turns)-1]
-		v, err := c.viewOf(r.Context(), t)
-		if err != nil {
-			return err
-		}
-		o.count(v)
-		o.Rows = append(o.Rows, overviewRow{v, titleOf(t), ago(c.now(), t.UpdatedAt)})
 	}
 	if r.Header.Get("HX-Request") != "" {
 		return fragment(w, "live", o)
@@ -56,8 +53,50 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request, by agent.Caller) 
 	return c.show(w, r, http.StatusOK, page{Title: "Live", Nav: "live", Body: "live-page", Data: o})
 }
 
-func (o *overview) count(v turnView) {
-	switch v.State {
+// overview looks at the newest sessions. The journals of turns that were over at the last
+// look are not read again: nothing is added to them.
+func (c *Console) overview(ctx context.Context, by agent.Caller, known map[agent.TurnKey]overviewRow) (overview, error) {
+	sessions, next, err := c.sessions.List(ctx, by, store.Page{Limit: liveSessions})
+	if err != nil {
+		return overview{}, err
+	}
+	o := overview{At: c.now(), More: next != ""}
+	for _, s := range sessions {
+		turns, err := c.lastTurns(ctx, by, s, 1)
+		if agent.KindOf(err) == agent.KindNotFound || err == nil && len(turns) == 0 {
+			continue // erased meanwhile, or without a turn
+		}
+		if err != nil {
+			return overview{}, err
+		}
+		t := turns[len(turns)-1]
+		row, ok := known[t.Key]
+		if !ok {
+			if row, err = c.overviewRow(ctx, t); err != nil {
+				return overview{}, err
+			}
+		}
+		row.Ago = ago(o.At, row.updated)
+		o.add(row)
+	}
+	return o, nil
+}
+
+func (c *Console) overviewRow(ctx context.Context, t agent.Turn) (overviewRow, error) {
+	v, err := c.viewOf(ctx, t)
+	if err != nil {
+		return overviewRow{}, err
+	}
+	row := overviewRow{Key: t.Key, Session: v.Session, Title: titleOf(t), State: v.State, StateName: v.StateName(),
+		ModeName: v.ModeName, Usage: v.Usage, Cost: v.Cost, updated: t.UpdatedAt}
+	if v.Fault != nil {
+		row.Fault = v.Fault.Kind
+	}
+	return row, nil
+}
+
+func (o *overview) add(row overviewRow) {
+	switch row.State {
 	case agent.TurnAccepted, agent.TurnRunning:
 		o.Running++
 	case agent.TurnWaiting:
@@ -67,5 +106,7 @@ func (o *overview) count(v turnView) {
 	case agent.TurnCompleted:
 		o.Completed++
 	}
-	o.Usage = o.Usage.Add(v.Usage)
+	o.Usage = o.Usage.Add(row.Usage)
+	o.Cost += row.Cost
+	o.Rows = append(o.Rows, row)
 }

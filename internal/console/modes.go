@@ -4,9 +4,7 @@ import (
 	"net/http"
 
 	"github.com/aptixhq/aptix/internal/agent"
-	"github.com/aptixhq/aptix/internal/contract"
 	"github.com/aptixhq/aptix/internal/mode"
-	"github.com/aptixhq/aptix/internal/store"
 	"github.com/aptixhq/aptix/internal/tool"
 )
 
@@ -41,16 +39,13 @@ func (c *Console) modeOf(key string) (mode.Mode, error) {
 	return m, nil
 }
 
-// modePage is a mode, and the request that a turn in it would send.
+// modePage is a mode, and the first request of a session that begins in it.
 type modePage struct {
 	mode.Mode
-	Others []mode.Mode
-	Tools  []toolView
-	// Session is the newest session in the mode, of which Request is the next first request;
-	// both are empty when there is none. A new session is in the default mode.
-	Session   agent.SessionID
-	Request   string
-	Canonical string
+	Others          []mode.Mode
+	Canonical, Wire string
+	// Problem tells why there is no request.
+	Problem string
 }
 
 // sampleInstruction is what the sample request asks.
@@ -67,36 +62,10 @@ func (c *Console) mode(w http.ResponseWriter, r *http.Request, by agent.Caller) 
 			p.Others = append(p.Others, other)
 		}
 	}
-	if err := c.sample(r, by, &p); err != nil {
-		return err
+	if sample, err := c.turns.PreviewMode(r.Context(), by, m.Key, sampleInstruction); err != nil {
+		p.Problem = agent.FaultOf(err).Message
+	} else {
+		p.Canonical, p.Wire = readable(sample.Canonical), readable(sample.Wire)
 	}
 	return c.show(w, r, http.StatusOK, page{Title: m.DisplayName, Nav: "modes", Body: "mode", Data: p})
-}
-
-// sample builds the request of a turn that nobody sends.
-func (c *Console) sample(r *http.Request, by agent.Caller, p *modePage) error {
-	sessions, _, err := c.sessions.List(r.Context(), by, store.Page{Limit: store.MaxLimit})
-	if err != nil {
-		return err
-	}
-	for _, s := range sessions {
-		if s.Mode == p.Key {
-			p.Session = s.ID
-			break
-		}
-	}
-	if p.Session == "" && !p.IsDefault {
-		return nil
-	}
-	u := contract.UserTurn{SessionID: p.Session, TurnID: "preview", Instruction: sampleInstruction}
-	if u.SessionID == "" {
-		u.SessionID = "preview"
-	}
-	preview, err := c.turns.Preview(r.Context(), by, u)
-	if err != nil {
-		p.Request = "It cannot be built at the moment: " + agent.FaultOf(err).Message
-		return nil
-	}
-	p.Request, p.Canonical = readable(preview.Wire), readable(preview.Canonical)
-	return nil
 }

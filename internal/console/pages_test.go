@@ -34,8 +34,8 @@ func TestPages(t *testing.T) {
 		{"/sessions/s1?before=x", 400, []string{"before must be the number of a turn"}},
 		{"/sessions/none", 404, []string{"Not found", "Back to the sessions"}},
 		{"/sessions/%3Cb%3E", 404, []string{"There is no such session."}},
-		{"/sessions/s1/bar", 200, []string{"Change"}},
-		{"/sessions/s1/history", 200, []string{"where the session began", "&lt;i&gt;Hi&lt;/i&gt;"}},
+		{"/sessions/s1/bar", 200, []string{"Change the mode to"}},
+		{"/sessions/s1/history", 200, []string{"The session began", "&lt;i&gt;Hi&lt;/i&gt;"}},
 		{"/sessions/none/history", 404, nil},
 		{"/sessions/s1/turns/t1", 200, []string{"Model call 1", "You are Aptix.", "calls/2/wire"}},
 		{"/sessions/s1/turns/none", 404, nil},
@@ -53,7 +53,7 @@ func TestPages(t *testing.T) {
 		{"/modes/none", 404, nil},
 		{"/modes/general/diff?to=ddr_authoring", 200, []string{`class="add"`}},
 		{"/modes/general/diff?to=none", 404, nil},
-		{"/live", 200, []string{"<dt>Completed</dt><dd>1</dd>"}},
+		{"/live", 200, []string{"Completed</dt><dd>1</dd>"}},
 		{"/assets/console.css", 200, nil},
 		{"/assets/none.css", 404, nil},
 		{"/assets/htmx.LICENSE", 404, nil},
@@ -75,6 +75,40 @@ func TestPages(t *testing.T) {
 			if strings.HasPrefix(a.header.Get("Content-Type"), "text/html") && strings.Contains(a.body, inline) {
 				t.Errorf("%s holds %q", tt.path, inline)
 			}
+		}
+	}
+}
+
+// What a mode's page shows is what the first turn of a session in it sends.
+func TestMode_FirstRequest(t *testing.T) {
+	r := newRig(t, nil, llmtest.Reply{Text: "Hello"})
+	shown := r.do("GET", "/modes/workflow_authoring", "").body
+	r.do("POST", "/v1/sessions", `{"sessionId":"s1","mode":"workflow_authoring"}`)
+	r.turn("s1", "t1", "What can you do?")
+	sent := r.do("GET", "/sessions/s1/turns/t1", "").body
+	for _, form := range []string{"Canonical", "Wire"} {
+		got, want := requestShown(shown, form), requestShown(sent, form)
+		if got != want || !strings.Contains(got, "workflow_authoring") {
+			t.Errorf("%s request of the mode:\n%s\nwas sent as\n%s", form, got, want)
+		}
+	}
+}
+
+// requestShown is the first request of a form on a page.
+func requestShown(page, form string) string {
+	_, rest, _ := strings.Cut(page, `aria-label="`+form+` request`)
+	_, rest, _ = strings.Cut(rest, ">")
+	text, _, _ := strings.Cut(rest, "</pre>")
+	return text
+}
+
+// Cost is shown wherever tokens are, of models that have a price.
+func TestPages_Cost(t *testing.T) {
+	r := newRig(t, nil, llmtest.Reply{Text: "Hello"})
+	r.turn("s1", "t1", "Hi")
+	for path, want := range map[string]string{"/sessions/s1": "cost 0.00", "/sessions/s1/history": "<dt>Cost</dt><dd>0.00", "/sessions/s1/turns/t1": "<dt>Cost</dt><dd>0.00", "/live": "<dt>Cost</dt><dd>0.00"} {
+		if a := r.do("GET", path, ""); !strings.Contains(a.body, want) {
+			t.Errorf("%s does not hold %q:\n%s", path, want, a.body)
 		}
 	}
 }

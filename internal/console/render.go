@@ -34,6 +34,10 @@ var templates = sync.OnceValues(func() (*template.Template, error) {
 		"took":     took,
 		"short":    func(hash string) string { return hash[:min(len(hash), 12)] },
 		"words":    words,
+		"money":    money,
+		"person":   person,
+		"choice":   func(d agent.Decision) string { return choices[d].ask },
+		"verdict":  func(d agent.Decision) string { return choices[d].done },
 		"markdown": markdown,
 		"state":    func(s agent.TurnState) string { return stateNames[s] },
 	}).ParseFS(templateFiles, "templates/*.html")
@@ -144,6 +148,22 @@ func ago(now, t time.Time) string {
 	default:
 		return t.UTC().Format("2 Jan 2006")
 	}
+}
+
+// choices are the decisions on a question for people: what a button says, and what was done.
+var choices = map[agent.Decision]struct{ ask, done string }{
+	agent.DecisionApprove: {"Approve", "Approved"}, agent.DecisionDeny: {"Deny", "Denied"},
+	agent.DecisionStay: {"Stay", "Stayed"}, agent.DecisionSwitch: {"Switch", "Switched"},
+	agent.DecisionSwitchAndBranch: {"Switch in a new session", "Switched in a new session"},
+	agent.DecisionExpired:         {"", "Nobody decided in time"},
+}
+
+// person names a user. Where nobody signs in there is only one.
+func person(u agent.UserID) string {
+	if u == agent.Local().User {
+		return "the local user"
+	}
+	return string(u)
 }
 
 // stateNames are the states of a turn for people, who do not care which of its first two it

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/budget"
 	"github.com/aptixhq/aptix/internal/console"
 	"github.com/aptixhq/aptix/internal/events"
 	"github.com/aptixhq/aptix/internal/llm"
@@ -98,7 +99,8 @@ func (r *rig) start() {
 		auth = signIns
 		r.token = signIns.Token().Reveal()
 	}
-	pages, err := console.New(console.Config{Turns: turns, Sessions: sessions, Catalog: catalog, Registry: registry, SignIns: signIns})
+	pages, err := console.New(console.Config{Turns: turns, Sessions: sessions, Catalog: catalog, Registry: registry, SignIns: signIns,
+		Prices: map[string]budget.Price{"test-model": {Input: 0.25, CachedInput: 0.025, Output: 2}}})
 	must(err)
 	edge, err := server.New(server.Config{Turns: turns, Sessions: sessions, Console: pages, Catalog: catalog, Registry: registry, Log: log, Auth: auth, Open: open})
 	must(err)

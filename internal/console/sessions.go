@@ -39,7 +39,6 @@ type sessionItem struct {
 	Title    string
 	ModeName string
 	State    agent.TurnState // of its last turn; empty without one
-	Turns    int64
 	At       time.Time
 	Ago      string
 	Current  bool
@@ -99,17 +98,28 @@ func (c *Console) matches(s agent.Session, query string) bool {
 
 // item reads what a list shows of a session: what it began with, and how its last turn is.
 func (c *Console) item(ctx context.Context, by agent.Caller, s agent.Session) (sessionItem, error) {
-	item := sessionItem{ID: s.ID, Title: "No turn yet", ModeName: c.modeName(s.Mode), Turns: s.Turns, At: s.UpdatedAt, Ago: ago(c.now(), s.UpdatedAt)}
-	first, _, err := c.turns.Turns(ctx, by, s.ID, store.Page{Limit: 1})
-	if err != nil || len(first) == 0 {
+	item := sessionItem{ID: s.ID, ModeName: c.modeName(s.Mode), At: s.UpdatedAt, Ago: ago(c.now(), s.UpdatedAt)}
+	var err error
+	if item.Title, item.State, err = c.began(ctx, by, s); err != nil || s.Turns <= 1 {
 		return item, err
 	}
-	item.Title, item.State = titleOf(first[0]), first[0].State
 	last, err := c.lastTurns(ctx, by, s, 1)
 	if len(last) > 0 {
 		item.State = last[len(last)-1].State
 	}
 	return item, err
+}
+
+// began reads what a session began with: what it was asked, and how that turn is.
+func (c *Console) began(ctx context.Context, by agent.Caller, s agent.Session) (string, agent.TurnState, error) {
+	if s.Turns == 0 {
+		return "New session", "", nil
+	}
+	first, _, err := c.turns.Turns(ctx, by, s.ID, store.Page{Limit: 1})
+	if err != nil || len(first) == 0 {
+		return "New session", "", err
+	}
+	return titleOf(first[0]), first[0].State, nil
 }
 
 // lastTurns reads the last n turns of a session.
@@ -145,10 +155,15 @@ func (c *Console) home(w http.ResponseWriter, r *http.Request, by agent.Caller) 
 		return err
 	}
 	catalog := c.catalog.Current()
+	chosen := agent.ModeKey(r.URL.Query().Get("mode"))
+	if _, ok := catalog.Get(chosen); !ok {
+		chosen = agent.ModeGeneral
+	}
 	return c.show(w, r, http.StatusOK, page{Title: "Chat", Nav: "chat", Body: "home", Data: struct {
-		List  sessionList
-		Modes []mode.Mode
-	}{list, catalog.All()}})
+		List   sessionList
+		Modes  []mode.Mode
+		Chosen agent.ModeKey
+	}{list, catalog.All(), chosen}})
 }
 
 // requestOf reads what a turn was asked; nothing, when that cannot be read.

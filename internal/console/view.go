@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/budget"
 	"github.com/aptixhq/aptix/internal/contract"
 )
 
@@ -24,6 +25,7 @@ type turnView struct {
 	At       time.Time
 	Took     time.Duration // of a turn that has ended
 	Usage    agent.Usage
+	Cost     budget.Cost // 0 where no price is known
 	// Instruction and Brought are what the user sent: text, and the names of files and images.
 	Instruction string
 	Brought     []string
@@ -37,6 +39,8 @@ type turnView struct {
 	Branch bool
 	// After is the sequence of the last event that the view shows.
 	After int64
+
+	price budget.Price // of the turn's model, once it was asked
 }
 
 // Live reports whether the turn goes on by itself.
@@ -151,8 +155,11 @@ func (c *Console) add(v *turnView, s agent.Step) {
 		if !s.Entered.Ready {
 			v.note(fmt.Sprintf("The mode %s is not ready: %s", c.modeName(s.Entered.Mode), s.Entered.Problem))
 		}
+	case agent.StepAsked:
+		c.priced(v, s.Asked)
 	case agent.StepAnswered:
 		v.Usage = v.Usage.Add(s.Answered.Usage)
+		v.Cost += v.price.Cost(s.Answered.Usage)
 		v.say(strings.Join(s.Answered.Deltas, ""))
 	case agent.StepToolStarted:
 		v.called(*s.ToolStarted, false)
@@ -187,7 +194,7 @@ func (c *Console) add(v *turnView, s agent.Step) {
 }
 
 func (c *Console) approvalCard(a agent.Approval, open bool) *approvalCard {
-	card := &approvalCard{Approval: a, Arguments: pretty(a.Arguments), Open: open}
+	card := &approvalCard{Approval: a, Arguments: arguments(a.Arguments), Open: open}
 	if m := a.ModeChange; m != nil {
 		card.From, card.To = c.modeName(m.PreviousMode), c.modeName(m.Mode)
 	}
@@ -207,7 +214,7 @@ func (v *turnView) note(text string) {
 }
 
 func (v *turnView) called(call agent.ToolCall, atClient bool) {
-	v.Parts = append(v.Parts, part{Tool: &toolCard{ID: call.ID, Name: call.Name, Arguments: pretty(call.Arguments), AtClient: atClient}})
+	v.Parts = append(v.Parts, part{Tool: &toolCard{ID: call.ID, Name: call.Name, Arguments: arguments(call.Arguments), AtClient: atClient}})
 }
 
 // finished puts a result to its call. One that was refused was never started.
@@ -255,6 +262,14 @@ func (v *turnView) settled(s *agent.Settled) {
 // maxShown bounds what is shown of one argument or result, in bytes; the turn's requests
 // have all of it.
 const maxShown = 16 << 10
+
+// arguments writes those of a call for reading; nothing, when there are none.
+func arguments(text string) string {
+	if text == "{}" {
+		return ""
+	}
+	return pretty(text)
+}
 
 // pretty writes JSON for reading, and anything else as it is.
 func pretty(text string) string {

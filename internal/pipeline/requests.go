@@ -30,8 +30,17 @@ func (p *Pipeline) Preview(ctx context.Context, by agent.Caller, u contract.User
 	if err != nil {
 		return Preview{}, err
 	}
-	x := Execution{UserTurn: u}
-	o, err := p.open(ctx, by, x, at.Session)
+	return p.preview(ctx, by, Execution{UserTurn: u}, at.Session)
+}
+
+// PreviewMode builds the first request of a session that would begin in a mode.
+func (p *Pipeline) PreviewMode(ctx context.Context, by agent.Caller, m agent.ModeKey, instruction string) (Preview, error) {
+	u := contract.UserTurn{SessionID: "preview", TurnID: "preview", Instruction: instruction}
+	return p.preview(ctx, by, Execution{UserTurn: u, Mode: m}, nil)
+}
+
+func (p *Pipeline) preview(ctx context.Context, by agent.Caller, x Execution, known *agent.Session) (Preview, error) {
+	o, err := p.open(ctx, by, x, known)
 	if err != nil {
 		return Preview{}, err
 	}

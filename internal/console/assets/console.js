@@ -155,6 +155,7 @@
   async function meet(shown, e) {
     switch (e.type) {
       case "text.delta":
+        if (e.sequence <= Number(byId("turn-" + shown.turn).dataset.after)) return false; // stands there already
         shown.pieces.push({ n: e.sequence, text: e.text || "" });
         paint(shown);
         return false;
@@ -203,8 +204,9 @@
     shown.stale = false;
     const stay = atEnd();
     const held = old.contains(document.activeElement);
-    const open = [...old.querySelectorAll("details.tool")].map((d) => d.open);
-    fresh.querySelectorAll("details.tool").forEach((d, i) => { d.open = open[i] || false; });
+    const cards = "details.tool:not(.approval)";
+    const open = [...old.querySelectorAll(cards)].map((d) => d.open);
+    fresh.querySelectorAll(cards).forEach((d, i) => { d.open = open[i] || false; });
     old.replaceWith(fresh);
     const after = Number(fresh.dataset.after);
     shown.pieces = shown.pieces.filter((p) => p.n > after);
@@ -285,6 +287,13 @@
     follow(fresh);
   }
 
+  // again puts what a turn was asked into the field, to be sent once more.
+  function again(article) {
+    const field = byId("instruction");
+    field.value = article.querySelector(".said .text").textContent;
+    field.focus();
+  }
+
   async function copy(button) {
     const text = await (await ask(button.dataset.copy)).text();
     if (!navigator.clipboard) throw new Refusal(0, "This browser copies only over HTTPS or on this machine. Download the exact bytes.");
@@ -305,6 +314,7 @@
     const article = button.closest("[data-turn]");
     if ("decide" in button.dataset) attempt(button, () => decide(button));
     else if ("copy" in button.dataset) attempt(button, () => copy(button));
+    else if ("again" in button.dataset) again(article);
     else if ("branch" in button.dataset) attempt(button, () => branch(article.dataset.session, {}));
     else if ("cancel" in button.dataset) {
       attempt(button, async () => {
