@@ -108,9 +108,13 @@ func writes() []write {
 					{N: 2, Kind: agent.StepSettled, At: time.Now(), Settled: &agent.Settled{State: agent.TurnCompleted}}}})
 			},
 			func(t *testing.T, s *Store, id agent.SessionID) int {
-				sess, err := s.Session(t.Context(), "acme", id)
-				turn, terr := s.Turn(t.Context(), key(id, "t1"))
-				n := stepsOf(t, s, id) - 1
+				var sess agent.Session
+				var turn agent.Turn
+				var err, terr error
+				n := between(t, s, id, func() {
+					sess, err = s.Session(t.Context(), "acme", id)
+					turn, terr = s.Turn(t.Context(), key(id, "t1"))
+				})
 				if err != nil || terr != nil || (n == 1) != (sess.LastResponseID == response) || (n == 1) != turn.State.Terminal() {
 					t.Fatalf("%d steps, last response %q, %s, %v, %v", n, sess.LastResponseID, turn.State, err, terr)
 				}
@@ -122,8 +126,9 @@ func writes() []write {
 					Lease: store.Lease{Owner: "a", For: lease}})
 			},
 			func(t *testing.T, s *Store, id agent.SessionID) int {
-				turn, err := s.Turn(t.Context(), key(id, "t1"))
-				if n := stepsOf(t, s, id) - 1; err != nil || int64(n) != turn.Epoch {
+				var turn agent.Turn
+				var err error
+				if n := between(t, s, id, func() { turn, err = s.Turn(t.Context(), key(id, "t1")) }); err != nil || int64(n) != turn.Epoch {
 					t.Fatalf("%d steps, epoch %d, %v", n, turn.Epoch, err)
 				}
 				return int(turn.Epoch)
@@ -170,6 +175,18 @@ func stepsOf(t *testing.T, s *Store, id agent.SessionID) int {
 		t.Fatal(err)
 	}
 	return len(steps)
+}
+
+// between reads what goes with the steps behind the first, whose number it returns. A commit
+// that its writer does not wait for any more may come meanwhile: then it reads again.
+func between(t *testing.T, s *Store, id agent.SessionID, read func()) int {
+	t.Helper()
+	for {
+		n := stepsOf(t, s, id)
+		if read(); stepsOf(t, s, id) == n {
+			return n - 1
+		}
+	}
 }
 
 // Wherever the connection breaks, the write has happened once when the call returns, and
