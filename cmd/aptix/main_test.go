@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -88,6 +89,7 @@ func TestScript(t *testing.T) {
 			"database": cmdDatabase,
 			"reload":   func(ts *testscript.TestScript, _ bool, _ []string) { serverOf(ts).reload(ts) },
 			"exits":    cmdExits,
+			"until":    cmdUntil,
 			"http":     cmdHTTP,
 			"get":      cmdGet,
 			"put": func(ts *testscript.TestScript, _ bool, args []string) {
@@ -110,6 +112,24 @@ func cmdDatabase(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("usage: database VAR")
 	}
 	ts.Setenv(args[0], databases.URL(ts.Value(testKey{}).(testing.TB)))
+}
+
+// cmdUntil runs a command again until its output fits.
+func cmdUntil(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: until PATTERN COMMAND [ARG...]")
+	}
+	pattern, err := regexp.Compile(args[0])
+	ts.Check(err)
+	for end := time.Now().Add(within); ; time.Sleep(20 * time.Millisecond) {
+		err := ts.Exec(args[1], args[2:]...)
+		switch {
+		case pattern.MatchString(ts.ReadFile("stdout")):
+			return
+		case time.Now().After(end):
+			ts.Fatalf("this never came (%v): %s", err, args[0])
+		}
+	}
 }
 
 // testServer is the server of a script.

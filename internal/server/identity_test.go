@@ -242,7 +242,7 @@ func touched(rows map[string][]string) map[string][]string {
 // asks are listed by hand: all others look at the context.
 func TestIdentity_NothingIsDoneForNobody(t *testing.T) {
 	w := newTenants(t)
-	told := map[string]bool{"Submit": true, "Execute": true, "Preview": true, "Create": true, "List": true, "Get": true}
+	told := map[string]bool{"Submit": true, "Execute": true, "Preview": true, "PreviewMode": true, "Create": true, "List": true, "Get": true}
 	key := agent.TurnKey{Org: "acme", Session: "s1", Turn: "t1"}
 	for _, part := range []any{w.Server.turns, w.Server.sessions} {
 		v := reflect.ValueOf(part)
