@@ -82,3 +82,7 @@ type usage struct {
 	// files; in bytes.
 	rss, peak, files int64
 }
+
+// own is the memory that a process has written to. The rest is its program, of which a
+// first turn maps some, and nothing that there would be more of with more turns.
+func (u usage) own() int64 { return u.rss - u.files }

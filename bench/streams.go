@@ -72,7 +72,7 @@ func (s streams) one(ctx context.Context, r *rig, server server) (result, error)
 		scenario: s.name, server: server.name, p50: drive.Quantile(got.Delays, 0.5), p99: drive.Quantile(got.Delays, 0.99),
 		cpu: (end.cpu - subject.idle.cpu) / n, driver: (selfEnd - self) / n, idle: subject.idle.rss, peak: end.peak,
 	}
-	kilobytes := float64(open.rss-subject.idle.rss) / 1024 / float64(s.n)
+	kilobytes := float64(open.own()-subject.idle.own()) / 1024 / float64(s.n)
 	out.notes = append(out.notes, fmt.Sprintf("p50 and p99 are the delay of text; %d open at once", stats.MaxOpen))
 	if server.name == replaying().name && open.rss > 0 {
 		out.goals = append(out.goals, goal{what: "memory of a stream", got: kilobytes, want: 60, unit: " KB"})

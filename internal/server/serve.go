@@ -130,13 +130,15 @@ func (s *Server) dispatch(w *writer, r *http.Request) (err error) {
 func (s *Server) mount(routes []route) (*http.ServeMux, error) {
 	mux := http.NewServeMux()
 	methods := map[string][]string{}
-	for _, rt := range routes {
+	for i := range routes {
+		rt := &routes[i] // as it is large, and below every open stream on the stack
 		if err := rt.check(); err != nil {
 			return nil, err
 		}
+		forPeople := rt.forPeople()
 		mux.HandleFunc(rt.method+" "+rt.pattern, func(w http.ResponseWriter, r *http.Request) {
 			x := exchangeOf(r)
-			x.route, x.page = rt.pattern, rt.forPeople()
+			x.route, x.page = rt.pattern, forPeople
 			x.err = s.run(rt, w, r)
 		})
 		methods[rt.pattern] = append(methods[rt.pattern], rt.method)
@@ -162,7 +164,7 @@ func errNoRoute() error {
 }
 
 // run names the caller and calls the handler.
-func (s *Server) run(rt route, w http.ResponseWriter, r *http.Request) error {
+func (s *Server) run(rt *route, w http.ResponseWriter, r *http.Request) error {
 	who, err := s.identify(rt.class, r)
 	if err != nil {
 		return err
