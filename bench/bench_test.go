@@ -17,7 +17,8 @@ import (
 )
 
 // The whole way: aptix is built, everything starts, and every kind of scenario runs for
-// a moment.
+// a moment. Many slow streams at a time, of which no text may be lost, are row L-2 of
+// docs/limits.md.
 func TestScenarios(t *testing.T) {
 	dir := t.TempDir()
 	r, err := newRig(t.Context(), options{time: 100 * time.Millisecond, dir: dir})

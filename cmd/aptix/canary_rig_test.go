@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -44,6 +45,8 @@ const (
 var forbidden = map[string][]place{
 	"openai": {everywhere, inLogs, notStored}, "embeddings": {everywhere, inLogs, notStored}, "database": {everywhere, inLogs, notStored}, "nats": {everywhere, inLogs, notStored},
 	"mcp-header": {everywhere, inLogs, notStored}, "mcp-env": {everywhere, inLogs, notStored}, "authorization": {everywhere, inLogs, notStored},
+	"api-key": {everywhere, inLogs, notStored}, "wrong-key": {everywhere, inLogs, notStored}, "token": {everywhere, inLogs, notStored}, "issuer": {everywhere, notStored},
+	"console-token": {everywhere, inLogs, notStored}, "console-cookie": {everywhere, inLogs, notStored}, "webhook": {everywhere, inLogs},
 	"instruction": {inLogs}, "artifact": {inLogs}, "arguments": {inLogs}, "output": {inLogs}, "request-id": {},
 }
 
@@ -59,10 +62,12 @@ type colony struct {
 
 	mu   sync.Mutex // guards what follows
 	says map[string]string
+	// learned are secrets that the server makes by itself, in the place of a canary.
+	learned map[string]string
 }
 
 func newColony(t *testing.T) *colony {
-	c := &colony{t: t, dir: t.TempDir(), canary: map[string]string{}, says: map[string]string{}, hung: make(chan struct{}, 10)}
+	c := &colony{t: t, dir: t.TempDir(), canary: map[string]string{}, says: map[string]string{}, learned: map[string]string{}, hung: make(chan struct{}, 10)}
 	for name := range forbidden {
 		c.canary[name] = "cnry-" + name + "-Zq7xK2mW9pL4vT"
 	}
@@ -168,18 +173,30 @@ func (c *colony) note(where, text string) {
 	c.says[where] += text
 }
 
+// learn has a secret that the server made looked for.
+func (c *colony) learn(name, secret string) {
+	c.t.Helper()
+	if _, known := forbidden[name]; !known || len(secret) < 16 {
+		c.t.Fatalf("%s: %q cannot be looked for", name, secret)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.learned[name] = secret
+}
+
 // lookFor looks for all canaries in all that was noted.
 func (c *colony) lookFor(p place) {
 	c.t.Helper()
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	for where, text := range c.says {
+	says := maps.Clone(c.says)
+	c.mu.Unlock()
+	for where, text := range says {
 		c.look(where, text, p)
 		if strings.HasPrefix(where, "server's output") {
 			c.look(where, text, inLogs)
 		}
 	}
-	if len(c.says) == 0 {
+	if len(says) == 0 {
 		c.t.Error("nothing was said")
 	}
 }
@@ -191,7 +208,10 @@ func (c *colony) look(where, text string, p place) {
 		if !slices.Contains(places, p) {
 			continue
 		}
-		if form := found(text, c.canary[name]); form != "" {
+		c.mu.Lock()
+		secret := cmp.Or(c.learned[name], c.canary[name])
+		c.mu.Unlock()
+		if form := found(text, secret); form != "" {
 			at := strings.Index(text, form)
 			c.t.Errorf("%s has the canary of %s as %q:\n…%s…", where, name, form, strings.ToValidUTF8(text[max(0, at-300):min(len(text), at+300)], "?"))
 		}
@@ -258,8 +278,12 @@ func (c *colony) serve() *canaryServer {
 	go func() { s.done <- s.cmd.Wait() }()
 	c.t.Cleanup(func() { _ = s.cmd.Process.Kill() })
 	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		if _, rest, ok := strings.Cut(s.out.String(), "Aptix is ready at "); ok && strings.Contains(rest, "\n") {
+		if _, rest, ok := strings.Cut(s.out.String(), "Aptix is ready at "); ok && strings.Contains(rest, "Ctrl-C stops it.") {
 			s.url, _, _ = strings.Cut(rest, "\n")
+			if _, rest, ok := strings.Cut(rest, "/?token="); ok {
+				token, _, _ := strings.Cut(rest, "\n")
+				c.learn("console-token", token)
+			}
 			return s
 		}
 		if time.Since(began) > within {
@@ -282,7 +306,15 @@ func (s *canaryServer) end(t *testing.T, signal syscall.Signal) {
 	s.c.note("server's output", s.said())
 }
 
-func (s *canaryServer) said() string { return s.out.String() }
+// said is all that the server has said, without the console's token where it is printed.
+func (s *canaryServer) said() string {
+	before, rest, printed := strings.Cut(s.out.String(), "/?token=")
+	if !printed {
+		return before
+	}
+	_, after, _ := strings.Cut(rest, "\n")
+	return before + "\n" + after
+}
 
 // do sends a request with the caller's canaries and notes the whole answer.
 func (s *canaryServer) do(method, path, body string) string {

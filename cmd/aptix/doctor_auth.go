@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"os"
 
-	"github.com/coreos/go-oidc/v3/oidc"
-
 	"github.com/aptixhq/aptix/internal/config"
 	"github.com/aptixhq/aptix/internal/node"
 	"github.com/aptixhq/aptix/internal/server"
@@ -92,11 +90,11 @@ func checkTLS(cfg config.Config) (string, error) {
 }
 
 func checkIssuer(ctx context.Context, cfg config.Config) (string, error) {
-	client, err := node.IssuerClient(cfg)
+	issued, err := node.Tokens(cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return "", err
 	}
-	if _, err := oidc.NewProvider(oidc.ClientContext(ctx, client), cfg.Auth.OIDC.Issuer); err != nil {
+	if err := issued.Reach(ctx); err != nil {
 		return "", fmt.Errorf("%s: %w", cfg.Auth.OIDC.Issuer, err)
 	}
 	return cfg.Auth.OIDC.Issuer + " answers", nil

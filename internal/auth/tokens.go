@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -116,13 +118,22 @@ func (t *Tokens) Check(ctx context.Context, token string) (agent.Caller, error) 
 		return agent.Caller{}, errIssuer(signed.unreachable)
 	}
 	if err != nil {
-		return agent.Caller{}, errBadToken(err)
+		return agent.Caller{}, errBadToken(unquoted(err))
 	}
 	who, err := t.caller(verified)
 	if err != nil {
 		return agent.Caller{}, errBadToken(err)
 	}
 	return who, nil
+}
+
+// unquoted is why a token is refused, without what could not be read of it: the decoder
+// repeats that.
+func unquoted(err error) error {
+	if strings.Contains(err.Error(), "unmarshal") {
+		return errors.New("its claims cannot be read")
+	}
+	return err
 }
 
 // caller reads who the caller is from a token whose signature, issuer and audience are
@@ -219,7 +230,7 @@ func (t *Tokens) keySet(ctx context.Context) (oidc.KeySet, error) {
 	}
 	if now.Sub(t.tried) >= fetchEvery {
 		t.tried = now
-		if t.tryError = t.learn(ctx); t.tryError != nil {
+		if t.tryError = withoutAddress(t.learn(ctx)); t.tryError != nil {
 			t.Log.WarnContext(ctx, "the issuer of tokens does not answer", "issuer", t.Issuer, "error", t.tryError)
 		}
 	}
@@ -227,6 +238,13 @@ func (t *Tokens) keySet(ctx context.Context) (oidc.KeySet, error) {
 		return t.keys, nil
 	}
 	return nil, t.tryError
+}
+
+// Reach asks the issuer for its metadata and returns why it does not give them.
+func (t *Tokens) Reach(ctx context.Context) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return withoutAddress(t.learn(ctx))
 }
 
 // learn reads the issuer's metadata. The keys are read with the first token.
@@ -263,9 +281,23 @@ func (s *signature) VerifySignature(ctx context.Context, token string) ([]byte, 
 	fetching := (*url.Error)(nil)
 	// Who was just asked and did not know the key does not know it now.
 	if errors.As(err, &fetching) && !errors.Is(err, errAskedOften) || errors.Is(err, context.DeadlineExceeded) {
-		s.unreachable = err
+		s.unreachable = withoutAddress(err)
 	}
-	return payload, err
+	return payload, withoutAddress(err)
+}
+
+// withoutAddress leaves of the address of a failed request its host: an issuer names the
+// addresses that are asked, and what else stands in them may not be for the log.
+func withoutAddress(err error) error {
+	fetching := (*url.Error)(nil)
+	if !errors.As(err, &fetching) {
+		return err
+	}
+	host := "the issuer"
+	if u, err := url.Parse(fetching.URL); err == nil {
+		host = u.Host
+	}
+	return fmt.Errorf("%s %s: %w", fetching.Op, host, fetching.Err)
 }
 
 var errAskedOften = errors.New("the issuer was asked a moment ago")
@@ -287,11 +319,15 @@ func (f *frugal) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if res.StatusCode != http.StatusOK {
 		_ = res.Body.Close()
-		return nil, fmt.Errorf("%s answers %s", r.URL.Redacted(), res.Status)
+		return nil, fmt.Errorf("%s answers %s", r.URL.Host, res.Status)
 	}
-	res.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.LimitReader(res.Body, maxDocument), res.Body}
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxDocument))
+	if err = errors.Join(err, res.Body.Close()); err != nil {
+		return nil, err
+	}
+	if !json.Valid(body) { // whoever decodes it would repeat it
+		return nil, fmt.Errorf("what %s answers is no JSON, or more than %d bytes of it", r.URL.Host, maxDocument)
+	}
+	res.Body = io.NopCloser(bytes.NewReader(body))
 	return res, nil
 }

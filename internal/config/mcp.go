@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aptixhq/aptix/internal/mcp"
+	"github.com/aptixhq/aptix/internal/outbound"
 	"github.com/aptixhq/aptix/internal/secret"
 )
 
@@ -61,18 +63,31 @@ type MCPTools struct {
 // MCPServers returns what package mcp wants to know of the servers.
 func (c Config) MCPServers() []mcp.ServerConfig {
 	var out []mcp.ServerConfig
+	allow, err := c.Outbound.Allowlist()
+	if err != nil { // a problem of its own
+		allow = outbound.Allowlist{}
+	}
 	for _, s := range c.MCP.Servers {
 		headers := map[string]secret.Text{}
 		for _, h := range s.Headers {
 			headers[h.Name] = secret.New(h.Prefix + h.Value.Reveal())
 		}
 		out = append(out, mcp.ServerConfig{
-			Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: headers,
+			Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: headers, Plain: allow.NamesHost(hostOf(s.URL)),
 			Allow: s.Tools.Allow, Deny: s.Tools.Deny, Idempotent: s.Tools.Idempotent,
 			Timeout: s.Timeout, StartTimeout: s.StartTimeout, MaxBytes: s.MaxBytes, Concurrency: s.Concurrency,
 		})
 	}
 	return out
+}
+
+// hostOf returns the host of an address, empty when it has none.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
 }
 
 // MCPLock returns the path of the file that holds what is approved of the servers: it

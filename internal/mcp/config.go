@@ -25,9 +25,11 @@ type ServerConfig struct {
 	Args    []string
 	Env     []string
 	Dir     string
-	// URL is where a remote server is; Headers go with each request.
+	// URL is where a remote server is; Headers go with each request. Plain lets http be
+	// spoken to one that is not on this machine.
 	URL     string
 	Headers map[string]secret.Text
+	Plain   bool
 	// Allow are the tools that may be used, by their own names, which may be patterns;
 	// all when empty. Deny takes tools out of them.
 	Allow []string
@@ -95,7 +97,7 @@ func (c ServerConfig) problems(add func(member, format string, args ...any)) {
 	case c.Command != "" && c.URL != "":
 		add("url", "want a command or a url, not both")
 	case c.URL != "":
-		if err := checkURL(c.URL); err != nil {
+		if err := c.checkURL(); err != nil {
 			add("url", "%v", err)
 		}
 	}
@@ -121,8 +123,8 @@ func (c ServerConfig) problems(add func(member, format string, args ...any)) {
 }
 
 // checkURL refuses addresses over which what is said could be read on the way.
-func checkURL(address string) error {
-	u, err := url.Parse(address)
+func (c ServerConfig) checkURL() error {
+	u, err := url.Parse(c.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return errors.New("want https://, or http:// for this machine")
 	}
@@ -130,8 +132,8 @@ func checkURL(address string) error {
 		return errors.New("want an address only; what the server must know of us goes into headers")
 	}
 	ip := net.ParseIP(u.Hostname())
-	if u.Scheme == "http" && u.Hostname() != "localhost" && !ip.IsLoopback() {
-		return errors.New("http:// is for this machine only; use https://")
+	if u.Scheme == "http" && !c.Plain && u.Hostname() != "localhost" && !ip.IsLoopback() {
+		return errors.New("http:// is for this machine only, and for hosts that outbound.allow names; use https://")
 	}
 	return nil
 }

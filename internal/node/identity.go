@@ -22,7 +22,7 @@ func openIdentity(cfg config.Config, store auth.Store, log *slog.Logger) (identi
 	if err != nil {
 		return identity{}, err
 	}
-	issued, err := tokens(cfg, log)
+	issued, err := Tokens(cfg, log)
 	if err != nil {
 		return identity{}, err
 	}
@@ -30,13 +30,13 @@ func openIdentity(cfg config.Config, store auth.Store, log *slog.Logger) (identi
 	return identity{keys, authenticator}, err
 }
 
-// tokens returns the tokens of the configured issuer, nil without one.
-func tokens(cfg config.Config, log *slog.Logger) (*auth.Tokens, error) {
+// Tokens returns the tokens of the configured issuer, nil without one.
+func Tokens(cfg config.Config, log *slog.Logger) (*auth.Tokens, error) {
 	o := cfg.Auth.OIDC
 	if !o.Configured() {
 		return nil, nil
 	}
-	client, err := IssuerClient(cfg)
+	client, err := issuerClient(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -47,8 +47,8 @@ func tokens(cfg config.Config, log *slog.Logger) (*auth.Tokens, error) {
 	}), nil
 }
 
-// IssuerClient is the way to the issuer of tokens, and to where that says its keys are.
-func IssuerClient(cfg config.Config) (*http.Client, error) {
+// issuerClient is the way to the issuer of tokens, and to where that says its keys are.
+func issuerClient(cfg config.Config) (*http.Client, error) {
 	allow, err := cfg.Outbound.Allowlist()
 	return outbound.NewClient(outbound.Policy{Configured: []string{cfg.Auth.OIDC.Issuer}, Allow: allow}), err
 }

@@ -37,9 +37,9 @@ func ParseAllowlist(entries []string) (Allowlist, error) {
 	return list, nil
 }
 
-// namesHost reports whether the list has a host by its name, or by the address that it is
+// NamesHost reports whether the list has a host by its name, or by the address that it is
 // written as.
-func (l Allowlist) namesHost(host string) bool {
+func (l Allowlist) NamesHost(host string) bool {
 	if l.hosts[canonicalHost(host)] {
 		return true
 	}

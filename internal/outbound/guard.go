@@ -102,7 +102,7 @@ func (g guard) checkURL(u *url.URL) error {
 	} else if !configured && endsInNumber(canonicalHost(host)) {
 		return &RefusedError{Host: host, Why: whySpelling}
 	}
-	if u.Scheme == "http" && !plain && !g.allow.namesHost(host) {
+	if u.Scheme == "http" && !plain && !g.allow.NamesHost(host) {
 		return &RefusedError{Host: host, Why: whyPlain}
 	}
 	return nil
@@ -111,7 +111,7 @@ func (g guard) checkURL(u *url.URL) error {
 // namedByOperator reports whether the operator named the host of a URL, here or there.
 func (g guard) namedByOperator(u *url.URL) bool {
 	_, configured := g.configured[hostPort(u)]
-	return configured || g.allow.namesHost(u.Hostname())
+	return configured || g.allow.NamesHost(u.Hostname())
 }
 
 // judge returns what is wrong with connecting to an address of a host. Trusted are hosts
@@ -121,7 +121,7 @@ func (g guard) judge(host string, ip netip.Addr, trusted bool) error {
 	switch {
 	case isMetadata(ip):
 		return &RefusedError{Host: host, Addr: ip, Why: whyMetadata}
-	case trusted, g.allow.namesHost(host), g.allow.hasAddr(ip), isPublic(ip) && !g.isOwn(ip):
+	case trusted, g.allow.NamesHost(host), g.allow.hasAddr(ip), isPublic(ip) && !g.isOwn(ip):
 		return nil
 	}
 	return &RefusedError{Host: host, Addr: ip, Why: whyPrivate}

@@ -90,6 +90,7 @@ func ended(t *testing.T, c net.Conn, start time.Time) (string, time.Duration) {
 	return string(text), time.Since(start)
 }
 
+// L-4: half a header is waited for no longer than its time.
 func TestConnection_HeadersThatDripAreGivenUp(t *testing.T) {
 	online(t, func(t *testing.T, _ *rig, dial func() net.Conn) {
 		c, start := dial(), time.Now()
@@ -104,6 +105,7 @@ func TestConnection_HeadersThatDripAreGivenUp(t *testing.T) {
 	})
 }
 
+// L-4: nor is a body that stands still.
 func TestConnection_BodyThatStandsStillIsGivenUp(t *testing.T) {
 	for _, rt := range []string{"POST /v1/agent/execute", "GET /v1/modes"} { // also where nobody reads the body
 		t.Run(rt, func(t *testing.T) {
@@ -126,6 +128,7 @@ func TestConnection_BodyThatStandsStillIsGivenUp(t *testing.T) {
 	}
 }
 
+// L-4: nor is a body that drips.
 func TestConnection_BodyThatDripsIsGivenUp(t *testing.T) {
 	online(t, func(t *testing.T, _ *rig, dial func() net.Conn) {
 		c, start := dial(), time.Now()
@@ -234,6 +237,7 @@ func TestConnection_SilentStreamHasHeartbeats(t *testing.T) {
 	})
 }
 
+// L-3: a reader that takes nothing is cut after its time.
 func TestConnection_ReaderThatStallsIsCut(t *testing.T) {
 	online(t, func(t *testing.T, r *rig, dial func() net.Conn) {
 		released := make(chan time.Time, 1)

@@ -25,7 +25,7 @@ const envServe = "APTIX_STREAMS_SERVE"
 // BenchmarkOpen opens ten thousand readers of a running turn, leaves them open through
 // some silence, and then lets the turn go on. It reports what a reader costs the
 // server in memory, what the silence costs it in processor time, and how long it takes
-// until all have the end.
+// until all have the end. It holds row L-1 of docs/limits.md.
 func BenchmarkOpen(b *testing.B) {
 	if os.Getenv(envServe) != "" {
 		serveOpen(b)

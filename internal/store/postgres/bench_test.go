@@ -67,7 +67,7 @@ func BenchmarkTurn(b *testing.B) {
 	}
 }
 
-// BenchmarkTurns runs turns of many sessions at a time.
+// BenchmarkTurns runs turns of many sessions at a time. It holds row L-12 of docs/limits.md.
 func BenchmarkTurns(b *testing.B) {
 	s := temporary(b)
 	var sessions atomic.Int64

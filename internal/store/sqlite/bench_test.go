@@ -63,7 +63,8 @@ func BenchmarkTurn(b *testing.B) {
 	}
 }
 
-// BenchmarkTurns runs turns of many sessions at a time, which share their commits.
+// BenchmarkTurns runs turns of many sessions at a time, which share their commits. It holds
+// row L-12 of docs/limits.md.
 func BenchmarkTurns(b *testing.B) {
 	s := temporary(b)
 	var sessions atomic.Int64
