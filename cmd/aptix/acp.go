@@ -17,7 +17,7 @@ func newACP() *cobra.Command {
 JetBrains' and Neovim, and uses a server that runs: start 'aptix serve' first, or name
 one with --url or APTIX_URL. In Zed's settings:
 
-  "agent_servers": {"Aptix": {"command": "aptix", "args": ["acp"]}}
+  "agent_servers": {"Aptix": {"type": "custom", "command": "aptix", "args": ["acp"]}}
 
 The modes are the server's; choose one where the editor offers modes. The agent may
 list, read and search files of the folder that the editor has opened; the editor asks

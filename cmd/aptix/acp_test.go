@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -118,6 +120,41 @@ func (*editor) WaitForTerminalExit(context.Context, acp.WaitForTerminalExitReque
 	return acp.WaitForTerminalExitResponse{}, acp.NewMethodNotFound("terminal/wait_for_exit")
 }
 
+// transcript is what an editor and an agent said to each other, for those who run the test
+// with -v.
+type transcript struct {
+	mu    sync.Mutex
+	lines strings.Builder
+}
+
+// by returns where one of them speaks. A message is a line.
+func (w *transcript) by(who string) io.Writer {
+	var rest []byte
+	return writer(func(p []byte) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		rest = append(rest, p...)
+		for {
+			line, after, whole := bytes.Cut(rest, []byte("\n"))
+			if !whole {
+				return
+			}
+			fmt.Fprintf(&w.lines, "%-6s %.400s\n", who, line)
+			rest = after
+		}
+	})
+}
+
+func (w *transcript) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lines.String()
+}
+
+type writer func(p []byte)
+
+func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }
+
 // open starts `aptix acp` as an editor does and connects to it.
 func (e *editor) open(t *testing.T, url string) *acp.ClientSideConnection {
 	t.Helper()
@@ -142,7 +179,9 @@ func (e *editor) open(t *testing.T, url string) *acp.ClientSideConnection {
 			t.Errorf("aptix acp: %v", err)
 		}
 	})
-	c := acp.NewClientSideConnection(e, in, out)
+	wire := &transcript{}
+	t.Cleanup(func() { t.Logf("over the wire:\n%s", wire) })
+	c := acp.NewClientSideConnection(e, io.MultiWriter(in, wire.by("editor")), io.TeeReader(out, wire.by("agent")))
 	hello, err := c.Initialize(t.Context(), acp.InitializeRequest{ProtocolVersion: acp.ProtocolVersionNumber})
 	if err != nil || hello.AgentInfo.Name != "aptix" || hello.ProtocolVersion != acp.ProtocolVersionNumber {
 		t.Fatalf("initialize: %+v, %v", hello, err)

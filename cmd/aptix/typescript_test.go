@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,13 +31,15 @@ func TestTypeScriptClient(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	run := func(env string, args ...string) {
+	run := func(env string, args ...string) string {
 		t.Helper()
 		cmd := exec.CommandContext(ctx, node, args...)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), env)
-		if out, err := cmd.CombinedOutput(); err != nil {
+		out, err := cmd.CombinedOutput()
+		if err != nil {
 			t.Fatalf("node %v: %v\n%s", args, err, out)
 		}
+		return string(out)
 	}
 
 	schema := filepath.Join(t.TempDir(), "schema.ts")
@@ -55,5 +58,13 @@ func TestTypeScriptClient(t *testing.T) {
 	run("", "node_modules/typescript/bin/tsc")
 	server := startDemo(t, nil)
 	run("APTIX_URL="+server.url, "test/conversation.mjs")
-	run("APTIX_URL="+server.url, "examples/ask.mjs", "hello")
+	for example, said := range map[[2]string]string{
+		{"ask.mjs", "hello"}:                           "[general]",
+		{"tools.mjs", `call stock {"item": "tea"}`}:    `"pieces":12`,
+		{"tools.mjs", `call stock {"item": "cement"}`}: "there are tea and coffee",
+	} {
+		if out := run("APTIX_URL="+server.url, "examples/"+example[0], example[1]); !strings.Contains(out, said) {
+			t.Errorf("%v does not print %s:\n%s", example, said, out)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package chat
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"strings"
@@ -18,8 +19,15 @@ func (c *chat) resume(ctx context.Context) error {
 		return err
 	}
 	c.session, c.mode = s.SessionID, s.Mode
-	c.out.note("Session %s at %s, %d turns so far. The assistant may read files in %s.", c.session, c.Client.URL(), s.Turns, c.Tools.Dir())
+	c.out.note("Session %s at %s, %s so far. The assistant may read files in %s.", c.session, c.Client.URL(), turns(s.Turns), c.Tools.Dir())
 	return c.unfinished(ctx)
+}
+
+func turns(n int64) string {
+	if n == 1 {
+		return "1 turn"
+	}
+	return fmt.Sprintf("%d turns", n)
 }
 
 // unfinished goes on with the turn of the session that is not over, if there is one.

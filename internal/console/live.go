@@ -88,7 +88,7 @@ func (c *Console) overviewRow(ctx context.Context, t agent.Turn) (overviewRow, e
 		return overviewRow{}, err
 	}
 	row := overviewRow{Key: t.Key, Session: v.Session, Title: titleOf(t), State: v.State, StateName: v.StateName(),
-		ModeName: v.ModeName, Usage: v.Usage, Cost: v.Cost, updated: t.UpdatedAt}
+		ModeName: v.ModeName, Usage: v.Usage, Cost: v.Cost, updated: v.Updated}
 	if v.Fault != nil {
 		row.Fault = v.Fault.Kind
 	}

@@ -23,6 +23,7 @@ type turnView struct {
 	Queued   bool
 	ModeName string
 	At       time.Time
+	Updated  time.Time
 	Took     time.Duration // of a turn that has ended
 	Usage    agent.Usage
 	Cost     budget.Cost // 0 where no price is known
@@ -102,7 +103,7 @@ func (c *Console) viewOf(ctx context.Context, t agent.Turn) (turnView, error) {
 	u := requestOf(t)
 	v := turnView{
 		ID: t.Key.Turn, Session: t.Key.Session, Ordinal: t.Ordinal, State: t.State, Queued: t.Queued,
-		ModeName: c.modeName(t.Mode), At: t.CreatedAt, Instruction: u.Instruction, Fault: t.Fault,
+		ModeName: c.modeName(t.Mode), At: t.CreatedAt, Updated: t.UpdatedAt, Instruction: u.Instruction, Fault: t.Fault,
 	}
 	for _, a := range u.InputArtifacts {
 		v.Brought = append(v.Brought, a.RelativePath)
