@@ -147,8 +147,10 @@ func (d *document) playBlock(kind, info, body string) {
 		}
 		for _, c := range strings.Split("\n"+body, "\n$ ")[1:] {
 			command, shown, _ := strings.Cut(c, "\n")
+			began := time.Now()
 			d.run(command, strings.TrimSuffix(shown, "\n"), info != "server stopped")
 			d.ran++
+			d.Logf("%3d. %5.1f s  $ %s", d.ran, time.Since(began).Seconds(), command)
 		}
 	case kind == "yaml" && info == "mode":
 		d.checkMode(body)
@@ -198,7 +200,7 @@ func (d *document) write(name, text string) {
 }
 
 // begins are the commands that need no server, and may come before one can start.
-var begins = regexp.MustCompile(`^(go build|export|mkdir|git) `)
+var begins = regexp.MustCompile(`^(go build|export APTIX_[A-Z]+=|mkdir|git) ?`)
 
 // serving are the commands that start a server, and listening says where.
 var (
