@@ -83,7 +83,9 @@ func run(ctx context.Context, listener net.Listener, data string) error {
 
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(listener) }()
-	log.Printf("the shop is open at http://%s/", listener.Addr())
+	log.Printf("the shop is open at http://%s/shop/orders", listener.Addr())
+	// For the eyes of whoever started it, and for no file: it opens the console.
+	fmt.Printf("Its agents: http://%s/?token=%s\n", listener.Addr(), string(agents.ConsoleToken()))
 	if token := agents.ConsoleToken(); token != "" { // until there is an API key
 		log.Printf("what the agent does is at http://%s/?token=%s", listener.Addr(), string(token))
 	}
