@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/aptixhq/aptix/internal/mcp/mcptest"
+	"github.com/aptixhq/aptix/internal/telemetry/otlptest"
 )
 
 // place says where a canary must not be.
@@ -43,7 +44,7 @@ const (
 // an X-Request-Id is echoed, logged and in the audit log, which is what it is for.
 var forbidden = map[string][]place{
 	"openai": {everywhere, inLogs, notStored}, "embeddings": {everywhere, inLogs, notStored}, "database": {everywhere, inLogs, notStored}, "nats": {everywhere, inLogs, notStored},
-	"mcp-header": {everywhere, inLogs, notStored}, "mcp-env": {everywhere, inLogs, notStored}, "authorization": {everywhere, inLogs, notStored},
+	"otlp-header": {everywhere, inLogs, notStored}, "mcp-header": {everywhere, inLogs, notStored}, "mcp-env": {everywhere, inLogs, notStored}, "authorization": {everywhere, inLogs, notStored},
 	"instruction": {inLogs}, "artifact": {inLogs}, "arguments": {inLogs}, "output": {inLogs}, "request-id": {},
 }
 
@@ -54,6 +55,7 @@ type colony struct {
 	env    map[string]string
 	canary map[string]string
 
+	collector      *otlptest.Collector
 	embeddingsFail atomic.Bool
 	hung           chan struct{}
 
@@ -62,7 +64,7 @@ type colony struct {
 }
 
 func newColony(t *testing.T) *colony {
-	c := &colony{t: t, dir: t.TempDir(), canary: map[string]string{}, says: map[string]string{}, hung: make(chan struct{}, 10)}
+	c := &colony{t: t, dir: t.TempDir(), collector: otlptest.Start(t), canary: map[string]string{}, says: map[string]string{}, hung: make(chan struct{}, 10)}
 	for name := range forbidden {
 		c.canary[name] = "cnry-" + name + "-Zq7xK2mW9pL4vT"
 	}
@@ -78,6 +80,7 @@ func newColony(t *testing.T) *colony {
 		"PATH": os.Getenv("PATH"), "HOME": c.dir, "TMPDIR": c.dir, "TZ": "UTC",
 		"OPENAI_API_KEY": c.canary["openai"], "OPENAI_BASE_URL": provider.URL + "/v1", "APTIX_EMBEDDINGS_API_KEY": c.canary["embeddings"],
 		"APTIX_EMBEDDINGS_BASE_URL": provider.URL + "/v1", "APTIX_EMBEDDINGS_MODEL": "embed", "MCP_HEADER": c.canary["mcp-header"], "MCP_ENV": c.canary["mcp-env"],
+		"OTLP_HEADER": c.canary["otlp-header"],
 	}
 	c.write("modes/general.yaml", strings.ReplaceAll(`id: AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA
 key: general
@@ -97,6 +100,10 @@ mcp:
     - name: remote
       url: `+remote.URL+`
       headers: [{name: Authorization, prefix: "Bearer ", env: MCP_HEADER}]
+telemetry:
+  otlp:
+    endpoint: `+c.collector.URL+`
+    headers: [{name: Authorization, prefix: "Bearer ", env: OTLP_HEADER}]
 `)
 	return c
 }
@@ -166,6 +173,21 @@ func (c *colony) note(where, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.says[where] += text
+}
+
+// traces notes what the collector was sent, where there must be something.
+func (c *colony) traces() {
+	c.t.Helper()
+	sent := c.collector.Bytes()
+	if !strings.Contains(sent, "execute_tool") || !strings.Contains(sent, "invoke_agent") {
+		c.t.Error("no turn with a tool was traced")
+	}
+	for _, h := range c.collector.Headers() {
+		if h.Get("Authorization") != "Bearer "+c.canary["otlp-header"] {
+			c.t.Error("the collector was sent no credential")
+		}
+	}
+	c.note("server's output, traces", sent)
 }
 
 // lookFor looks for all canaries in all that was noted.
@@ -357,6 +379,7 @@ func (c *colony) drive(s *canaryServer) {
 	for _, path := range []string{"/", "/docs", "/openapi.json", "/livez", "/readyz", "/v1/sessions", "/v1/modes", "/v1/tools", "/v1/models", "/nowhere", "/metrics", "/debug/pprof/", "/debug/vars"} {
 		s.do("GET", path, "")
 	}
+	c.note("server's output, metrics", s.do("GET", "/metrics", ""))
 	s.do("POST", "/v1/agent/execute", `{"sessionId":`)
 	s.do("POST", "/v1/agent/preview", c.turn("preview", "do:ok"))
 }

@@ -56,8 +56,8 @@ type rig struct {
 	hooks    *hooks         // nil leaves the store as it is
 	bus      pipeline.Bus
 	watched  *telemetry.Telemetry // nil notes nothing
-	gate     *gate  // nil for a store that is always there
-	lost     string // a conversation context that configuration has lost
+	gate     *gate                // nil for a store that is always there
+	lost     string               // a conversation context that configuration has lost
 	now      func() time.Time
 	// retention is that of sessions; 0 keeps them.
 	retention time.Duration

@@ -11,6 +11,7 @@ import (
 
 // TestMetrics_AreForOperators: the metrics are those of all organisations, and have none of
 // their ids.
+// It holds row S-7 of docs/security.md.
 func TestMetrics_AreForOperators(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Auth = &changing{} }) // a user
 	if got := r.do(t, "GET", "/metrics", "").Code; got != 403 {

@@ -78,8 +78,13 @@ func (m *metrics) all() []prometheus.Collector {
 func (t *Telemetry) register() {
 	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "aptix_build_info", Help: "Always 1; the labels say which build this is.",
 		ConstLabels: prometheus.Labels{"version": t.Version, "goversion": runtime.Version()}}, func() float64 { return 1 })
-	t.registry.MustRegister(append(t.metrics.all(), build,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))...)
+	t.registry.MustRegister(append(t.metrics.all(), build)...)
+}
+
+// aboutProcess registers the collectors of the runtime and of the operating system, which
+// take more memory than all others: a server that nobody scrapes is without.
+func (t *Telemetry) aboutProcess() {
+	t.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }
 
 // Gauges are what a server knows anyway and is asked for with each scrape.
@@ -142,6 +147,7 @@ func (a scraped) Collect(to chan<- prometheus.Metric) {
 
 // WriteMetrics writes all metrics in the text format of Prometheus.
 func (t *Telemetry) WriteMetrics(w io.Writer) error {
+	t.process.Do(t.aboutProcess)
 	families, err := t.registry.Gather()
 	if err != nil {
 		return err

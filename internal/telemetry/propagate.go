@@ -22,10 +22,11 @@ func Extract(ctx context.Context, h http.Header) context.Context {
 	return w3c.Extract(ctx, propagation.HeaderCarrier(h))
 }
 
-// Inject tells the receiver of a request which trace it is part of, if there is one.
+// Inject tells the receiver of a request which trace it is part of, if there is one. What
+// the client's own system keeps beside it (tracestate) is not for providers and tools.
 func Inject(ctx context.Context, h http.Header) {
-	if trace.SpanContextFromContext(ctx).IsValid() {
-		w3c.Inject(ctx, propagation.HeaderCarrier(h))
+	if at := Kept(ctx); at != "" {
+		h.Set(headerParent, at)
 	}
 }
 

@@ -10,6 +10,7 @@ package telemetry
 
 import (
 	"context"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
@@ -18,7 +19,7 @@ import (
 	"github.com/aptixhq/aptix/internal/agent"
 )
 
-// Config says what is measured. The zero value counts and traces nothing away.
+// Config says what is measured. The zero value counts, and traces nothing.
 type Config struct {
 	// Tracer makes the spans; nil makes none.
 	Tracer trace.Tracer
@@ -37,6 +38,7 @@ type Telemetry struct {
 	metrics  metrics
 	registry *prometheus.Registry
 	names    names
+	process  sync.Once // registers what is known of the process
 }
 
 // New returns a Telemetry with all its metrics at zero.

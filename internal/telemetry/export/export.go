@@ -83,7 +83,11 @@ func New(c Config) (*Exporter, error) {
 	x := &Exporter{}
 	sending := &sender{SpanExporter: otlptrace.NewUnstarted(newCollector(c)), counts: &x.counts, complain: c.Complain}
 	// Also what a library finds wrong with itself goes to our log, and not to standard error.
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		if c.Complain != nil {
+			c.Complain(err)
+		}
+	}))
 	x.provider = sdk.NewTracerProvider(sdk.WithResource(about), sdk.WithSpanProcessor(&gate{
 		SpanProcessor: sdk.NewBatchSpanProcessor(sending, sdk.WithMaxQueueSize(c.Queue), sdk.WithMaxExportBatchSize(min(batch, c.Queue)),
 			sdk.WithBatchTimeout(c.Every), sdk.WithExportTimeout(c.Timeout)),

@@ -32,6 +32,9 @@ type Collector struct {
 	raw   []byte
 	// refusal is what it answers instead; 0 takes everything.
 	refusal int
+	asked   int
+
+	held sync.RWMutex // locked while nobody is answered
 }
 
 // Start starts a collector on this machine, until the test ends.
@@ -50,7 +53,22 @@ func (c *Collector) Refuse(status int) {
 	c.refusal = status
 }
 
+// Hold has whoever asks wait for LetGo.
+func (c *Collector) Hold() { c.held.Lock() }
+
+// LetGo ends Hold.
+func (c *Collector) LetGo() { c.held.Unlock() }
+
+// Asked is how many requests came.
+func (c *Collector) Asked() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.asked
+}
+
 func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
+	c.held.RLock()
+	defer c.held.RUnlock()
 	if r.Method != http.MethodPost || r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/x-protobuf" {
 		http.Error(w, "not OTLP over HTTP", http.StatusBadRequest)
 		return
@@ -75,6 +93,7 @@ func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.asked++
 	if c.refusal != 0 {
 		w.WriteHeader(c.refusal)
 		return
