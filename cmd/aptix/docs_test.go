@@ -22,7 +22,7 @@ import (
 // starts runs on to the next one. A block whose first line is a comment with a path is
 // written to that file.
 func TestDocs(t *testing.T) {
-	for _, name := range []string{"README.md", "docs/quickstart.md"} {
+	for _, name := range []string{"README.md", "docs/quickstart.md", "docs/telemetry.md"} {
 		t.Run(name, func(t *testing.T) {
 			d := newDocument(t)
 			text, err := os.ReadFile(filepath.Join(d.dir, name))
