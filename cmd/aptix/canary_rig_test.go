@@ -56,6 +56,7 @@ type colony struct {
 	canary map[string]string
 
 	collector      *otlptest.Collector
+	toldOfTraces   atomic.Int64 // requests to the remote MCP server that name a trace
 	embeddingsFail atomic.Bool
 	hung           chan struct{}
 
@@ -181,6 +182,9 @@ func (c *colony) traces() {
 	sent := c.collector.Bytes()
 	if !strings.Contains(sent, "execute_tool") || !strings.Contains(sent, "invoke_agent") {
 		c.t.Error("no turn with a tool was traced")
+	}
+	if c.toldOfTraces.Load() == 0 {
+		c.t.Error("no call of an MCP tool named its trace")
 	}
 	for _, h := range c.collector.Headers() {
 		if h.Get("Authorization") != "Bearer "+c.canary["otlp-header"] {
@@ -389,6 +393,9 @@ func (c *colony) drive(s *canaryServer) {
 func (c *colony) remote() http.HandlerFunc {
 	tools := mcptest.Handler(mcptest.Good, true)
 	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Traceparent") != "" {
+			c.toldOfTraces.Add(1)
+		}
 		header := r.Header.Get("Authorization")
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
