@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/aptixhq/aptix/internal/mcp/mcptest"
+	"github.com/aptixhq/aptix/internal/telemetry/otlptest"
 )
 
 // place says where a canary must not be.
@@ -44,7 +45,7 @@ const (
 // an X-Request-Id is echoed, logged and in the audit log, which is what it is for.
 var forbidden = map[string][]place{
 	"openai": {everywhere, inLogs, notStored}, "embeddings": {everywhere, inLogs, notStored}, "database": {everywhere, inLogs, notStored}, "nats": {everywhere, inLogs, notStored},
-	"mcp-header": {everywhere, inLogs, notStored}, "mcp-env": {everywhere, inLogs, notStored}, "authorization": {everywhere, inLogs, notStored},
+	"otlp-header": {everywhere, inLogs, notStored}, "mcp-header": {everywhere, inLogs, notStored}, "mcp-env": {everywhere, inLogs, notStored}, "authorization": {everywhere, inLogs, notStored},
 	"api-key": {everywhere, inLogs, notStored}, "wrong-key": {everywhere, inLogs, notStored}, "token": {everywhere, inLogs, notStored}, "issuer": {everywhere, notStored},
 	"console-token": {everywhere, inLogs, notStored}, "console-cookie": {everywhere, inLogs, notStored}, "webhook": {everywhere, inLogs},
 	"instruction": {inLogs}, "artifact": {inLogs}, "arguments": {inLogs}, "output": {inLogs}, "request-id": {},
@@ -57,6 +58,8 @@ type colony struct {
 	env    map[string]string
 	canary map[string]string
 
+	collector      *otlptest.Collector
+	toldOfTraces   atomic.Int64 // requests to the remote MCP server that name a trace
 	embeddingsFail atomic.Bool
 	hung           chan struct{}
 
@@ -67,7 +70,7 @@ type colony struct {
 }
 
 func newColony(t *testing.T) *colony {
-	c := &colony{t: t, dir: t.TempDir(), canary: map[string]string{}, says: map[string]string{}, learned: map[string]string{}, hung: make(chan struct{}, 10)}
+	c := &colony{t: t, dir: t.TempDir(), collector: otlptest.Start(t), canary: map[string]string{}, says: map[string]string{}, learned: map[string]string{}, hung: make(chan struct{}, 10)}
 	for name := range forbidden {
 		c.canary[name] = "cnry-" + name + "-Zq7xK2mW9pL4vT"
 	}
@@ -83,6 +86,7 @@ func newColony(t *testing.T) *colony {
 		"PATH": os.Getenv("PATH"), "HOME": c.dir, "TMPDIR": c.dir, "TZ": "UTC",
 		"OPENAI_API_KEY": c.canary["openai"], "OPENAI_BASE_URL": provider.URL + "/v1", "APTIX_EMBEDDINGS_API_KEY": c.canary["embeddings"],
 		"APTIX_EMBEDDINGS_BASE_URL": provider.URL + "/v1", "APTIX_EMBEDDINGS_MODEL": "embed", "MCP_HEADER": c.canary["mcp-header"], "MCP_ENV": c.canary["mcp-env"],
+		"OTLP_HEADER": c.canary["otlp-header"],
 	}
 	c.write("modes/general.yaml", strings.ReplaceAll(`id: AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA
 key: general
@@ -102,6 +106,10 @@ mcp:
     - name: remote
       url: `+remote.URL+`
       headers: [{name: Authorization, prefix: "Bearer ", env: MCP_HEADER}]
+telemetry:
+  otlp:
+    endpoint: `+c.collector.URL+`
+    headers: [{name: Authorization, prefix: "Bearer ", env: OTLP_HEADER}]
 `)
 	return c
 }
@@ -182,6 +190,24 @@ func (c *colony) learn(name, secret string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.learned[name] = secret
+}
+
+// traces notes what the collector was sent, where there must be something.
+func (c *colony) traces() {
+	c.t.Helper()
+	sent := c.collector.Bytes()
+	if !strings.Contains(sent, "execute_tool") || !strings.Contains(sent, "invoke_agent") {
+		c.t.Error("no turn with a tool was traced")
+	}
+	if c.toldOfTraces.Load() == 0 {
+		c.t.Error("no call of an MCP tool named its trace")
+	}
+	for _, h := range c.collector.Headers() {
+		if h.Get("Authorization") != "Bearer "+c.canary["otlp-header"] {
+			c.t.Error("the collector was sent no credential")
+		}
+	}
+	c.note("server's output, traces", sent)
 }
 
 // lookFor looks for all canaries in all that was noted.
@@ -389,6 +415,7 @@ func (c *colony) drive(s *canaryServer) {
 	for _, path := range []string{"/", "/docs", "/openapi.json", "/livez", "/readyz", "/v1/sessions", "/v1/modes", "/v1/tools", "/v1/models", "/nowhere", "/metrics", "/debug/pprof/", "/debug/vars"} {
 		s.do("GET", path, "")
 	}
+	c.note("server's output, metrics", s.do("GET", "/metrics", ""))
 	s.do("POST", "/v1/agent/execute", `{"sessionId":`)
 	s.do("POST", "/v1/agent/preview", c.turn("preview", "do:ok"))
 }
@@ -398,6 +425,9 @@ func (c *colony) drive(s *canaryServer) {
 func (c *colony) remote() http.HandlerFunc {
 	tools := mcptest.Handler(mcptest.Good, true)
 	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Traceparent") != "" {
+			c.toldOfTraces.Add(1)
+		}
 		header := r.Header.Get("Authorization")
 		body, err := io.ReadAll(r.Body)
 		if err != nil {

@@ -19,8 +19,8 @@ import (
 // string gets into a text, in all that the server wrote, said and kept.
 
 // TestCanaries_File is a server on a SQLite file, with a provider, an embeddings API and MCP
-// servers that repeat what they were sent.
-// It holds row S-25 of docs/security.md.
+// servers that repeat what they were sent, and with a collector of its traces.
+// It holds rows S-25 and S-27 of docs/security.md.
 func TestCanaries_File(t *testing.T) {
 	c := newColony(t)
 	c.command(0, "mcp", "approve", "--yes")
@@ -30,6 +30,7 @@ func TestCanaries_File(t *testing.T) {
 	c.drive(s)
 	c.doctor()
 	s.end(t, syscall.SIGINT)
+	c.traces()
 
 	c.lookFor(everywhere)
 	for _, file := range c.dataFiles() {
@@ -52,6 +53,7 @@ func TestCanaries_Database(t *testing.T) {
 	c.command(-1, "doctor") // without NATS
 	c.drive(s)
 	s.end(t, syscall.SIGINT)
+	c.traces()
 
 	c.lookFor(everywhere)
 	for table, rows := range tables(t, dsn) {

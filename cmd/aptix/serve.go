@@ -64,6 +64,7 @@ says so.`,
 	f.String("provider", "", "demo or openai (default: openai when OPENAI_API_KEY is set, else demo)")
 	f.String("tls-cert", "", "file of the server's certificate, with its chain")
 	f.String("tls-key", "", "file of its key")
+	f.String("metrics-listen", "", "address of a listener for /metrics alone, without a key")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := config.Load(config.Options{File: file, Flags: changedFlags(cmd)})
 		if err != nil {
@@ -81,7 +82,7 @@ says so.`,
 // changedFlags returns the settings that were made on the command line, by their key.
 func changedFlags(cmd *cobra.Command) map[string]string {
 	set := map[string]string{}
-	for _, key := range []string{"listen", "data", "database", "nats", "modes", "provider", "tls.cert", "tls.key"} {
+	for _, key := range []string{"listen", "data", "database", "nats", "modes", "provider", "tls.cert", "tls.key", "metrics.listen"} {
 		if f := cmd.Flags().Lookup(strings.ReplaceAll(key, ".", "-")); f != nil && f.Changed {
 			set[key] = f.Value.String()
 		}
@@ -125,6 +126,11 @@ func serve(ctx context.Context, cfg config.Config, stderr io.Writer, signals <-c
 	if err != nil {
 		return fmt.Errorf("listen: %w; choose another address with --listen", err)
 	}
+	stopMetrics, err := serveMetrics(cfg, n)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer stopMetrics()
 	if err := n.Start(ctx); err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -211,6 +217,9 @@ func banner(cfg config.Config, catalog *mode.Catalog, url string, security []str
 			name = ""
 		}
 		line(name, "%s", text)
+	}
+	if at := metricsAddress(cfg); at != "" {
+		line("metrics", "http://%s/metrics", at)
 	}
 	if cfg.File != "" {
 		line("file", "%s", cfg.File)

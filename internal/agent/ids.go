@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"fmt"
 	"regexp"
 )
 
@@ -31,7 +30,9 @@ type TurnKey struct {
 }
 
 // String renders the key for logs.
-func (k TurnKey) String() string { return fmt.Sprintf("%s/%s/%s", k.Org, k.Session, k.Turn) }
+func (k TurnKey) String() string {
+	return string(k.Org) + "/" + string(k.Session) + "/" + string(k.Turn)
+}
 
 // The length is checked beside it: {1,128} would be a program of 128 copies, in every
 // process.

@@ -59,6 +59,8 @@ type Queued struct {
 	// Execution is all that the turn was asked for. It is built when it starts, from the
 	// session as it is then.
 	Execution json.RawMessage `json:"execution"`
+	// Trace is that of the request which sent the turn, as in Accepted.
+	Trace string `json:"trace,omitempty"`
 }
 
 // Accepted is what the opening of a turn found worth telling.
@@ -78,6 +80,9 @@ type Accepted struct {
 	ServerTools []string `json:"serverTools,omitempty"`
 	// Welcome is the mode's message to the user, of a turn that begins the session.
 	Welcome string `json:"welcome,omitempty"`
+	// Trace is the trace that the turn is part of, in W3C form, so that it goes on in it after
+	// a wait or a crash; empty when nobody traces.
+	Trace string `json:"trace,omitempty"`
 	// Door is what the edge that took the request must know again to answer in its
 	// own form. Nothing else reads it.
 	Door json.RawMessage `json:"door,omitempty"`

@@ -93,6 +93,8 @@ type Config struct {
 	Embeddings    Embeddings              `koanf:"embeddings"`
 	MCP           MCP                     `koanf:"mcp"`
 	Outbound      Outbound                `koanf:"outbound"`
+	Telemetry     Telemetry               `koanf:"telemetry"`
+	Metrics       Metrics                 `koanf:"metrics"`
 	// ToolGroups are tools, by name or by pattern, that modes list as group:name.
 	ToolGroups map[string][]string `koanf:"toolGroups"`
 	// AgentContexts say which models and boot prompts sessions may choose from; one

@@ -91,6 +91,7 @@ func Load(o Options) (Config, error) {
 	}
 	c.derive()
 	problems = append(problems, c.MCP.readHeaders(env)...)
+	problems = append(problems, c.Telemetry.OTLP.read(env)...)
 	problems = append(problems, c.problems()...)
 	if len(problems) > 0 {
 		return c, problems

@@ -30,7 +30,7 @@ type MCPServer struct {
 	Env          []string      `koanf:"env"`
 	Dir          string        `koanf:"dir"`
 	URL          string        `koanf:"url"`
-	Headers      []MCPHeader   `koanf:"headers"`
+	Headers      []Header      `koanf:"headers"`
 	Tools        MCPTools      `koanf:"tools"`
 	Timeout      time.Duration `koanf:"timeout"`
 	StartTimeout time.Duration `koanf:"startTimeout"`
@@ -38,9 +38,9 @@ type MCPServer struct {
 	Concurrency  int           `koanf:"concurrency"`
 }
 
-// MCPHeader goes with each request to a server. Its value is a secret: the file says
+// Header goes with each request to an MCP server or a collector. Its value is a secret: the file says
 // where it is, in the variable Env or in the file File, and what stands before it.
-type MCPHeader struct {
+type Header struct {
 	Name   string `koanf:"name"`
 	Prefix string `koanf:"prefix"`
 	Env    string `koanf:"env"`
@@ -108,7 +108,7 @@ func (m *MCP) readHeaders(env environment) Problems {
 	return p
 }
 
-func (h *MCPHeader) read(env environment) error {
+func (h *Header) read(env environment) error {
 	switch {
 	case h.Name == "" || strings.ContainsAny(h.Name, ": \t\r\n"):
 		return fmt.Errorf("name: want the name of a header, such as Authorization")
@@ -132,8 +132,8 @@ func (h *MCPHeader) read(env environment) error {
 	return nil
 }
 
-// CheckSecrets returns which values that the servers need are not there. Only who speaks to
-// the servers needs them: modes can be checked without.
+// CheckSecrets returns which values of headers are not there, for MCP servers and for the
+// collector of traces. Only who speaks to them needs them: modes can be checked without.
 func (c Config) CheckSecrets() error {
 	var p Problems
 	for i, s := range c.MCP.Servers {
@@ -141,6 +141,11 @@ func (c Config) CheckSecrets() error {
 			if h.missing != "" {
 				p = append(p, fmt.Sprintf("mcp.servers[%d].headers[%d]: %s", i, j, h.missing))
 			}
+		}
+	}
+	for i, h := range c.Telemetry.OTLP.Headers {
+		if h.missing != "" {
+			p = append(p, fmt.Sprintf("telemetry.otlp.headers[%d]: %s", i, h.missing))
 		}
 	}
 	if len(p) > 0 {

@@ -62,7 +62,7 @@ type setting struct {
 // settings is the table of everything that can be set, in the order in which doctor
 // shows it. A flag that sets a value has the key's name.
 func settings() []setting {
-	return slices.Concat(plainSettings(), authSettings(), capabilitySettings(), limitSettings(), spendingSettings(), auditSettings(), retrievalSettings(), outboundSettings())
+	return slices.Concat(plainSettings(), authSettings(), capabilitySettings(), limitSettings(), spendingSettings(), auditSettings(), retrievalSettings(), outboundSettings(), telemetrySettings())
 }
 
 // plainSettings are all that stand alone.

@@ -75,6 +75,7 @@ func (c Config) problems() Problems {
 	p = append(p, c.auditProblems()...)
 	p = append(p, c.mcpProblems()...)
 	p = append(p, c.Outbound.problems()...)
+	p = append(p, c.telemetryProblems()...)
 	return append(p, c.contextProblems()...)
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/telemetry"
 )
 
 // exchange is one request whose answer has begun with a status of 2xx: from here on
@@ -81,6 +82,7 @@ func (c *Client) post(ctx context.Context, body []byte, stream bool) (*http.Resp
 	if !c.key.IsZero() {
 		req.Header.Set("Authorization", "Bearer "+c.key.Reveal())
 	}
+	telemetry.Inject(ctx, req.Header)
 	req.Header.Set("Accept", typeJSON)
 	if stream {
 		req.Header.Set("Accept", typeStream)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/aptixhq/aptix/internal/outbound"
 	"github.com/aptixhq/aptix/internal/secret"
+	"github.com/aptixhq/aptix/internal/telemetry"
 )
 
 const (
@@ -66,6 +67,7 @@ func (t *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	for name, value := range t.headers {
 		req.Header.Set(name, value.Reveal())
 	}
+	telemetry.Inject(req.Context(), req.Header)
 	res, err := t.base.RoundTrip(req)
 	if err != nil {
 		return nil, err

@@ -29,6 +29,7 @@ import (
 	"github.com/aptixhq/aptix/internal/secret"
 	"github.com/aptixhq/aptix/internal/server"
 	"github.com/aptixhq/aptix/internal/session"
+	"github.com/aptixhq/aptix/internal/telemetry"
 	"github.com/aptixhq/aptix/internal/tool"
 	"github.com/aptixhq/aptix/internal/webhook"
 )
@@ -63,6 +64,7 @@ type Node struct {
 	audit     auditLog
 	deliverer *webhook.Deliverer
 	server    *server.Server
+	watching  watching
 
 	stopDelivering context.CancelFunc // nil before it is started
 	delivering     sync.WaitGroup
@@ -70,7 +72,17 @@ type Node struct {
 
 // New puts a node together, from the ground up. It has to be closed.
 func New(ctx context.Context, c Config) (_ *Node, err error) {
+	c.Log = slog.New(telemetry.Logs(c.Log.Handler()))
 	cfg, log := c.Settings, c.Log
+	watching, err := openTelemetry(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			watching.close()
+		}
+	}()
 	servers, err := mcpServers(c)
 	if err != nil {
 		return nil, err
@@ -144,11 +156,12 @@ func New(ctx context.Context, c Config) (_ *Node, err error) {
 		Limits: pipeline.Limits{TurnTime: cfg.Limits.Turn, WaitTime: cfg.Limits.Waiting, ApprovalTime: cfg.Limits.Approval,
 			Lease: cfg.Cluster.Lease, Poll: cfg.Cluster.Poll},
 		Retention: cfg.Retention.Sessions, AuditRetention: cfg.Retention.Audit, Indexes: documents, Retriever: finds,
-		Budgets: budgets, Quotas: cfg.QuotaPlans(),
+		Budgets: budgets, Quotas: cfg.QuotaPlans(), Telemetry: watching.telemetry,
 	})
 	if err != nil {
 		return nil, err
 	}
+	watching.ask(store, turns)
 	// What the doors have is what their callers may see.
 	theirSessions, theirTurns := access.NewSessions(manager), access.NewTurns(turns, manager)
 	door, err := responsesapi.New(responsesapi.Config{Turns: theirTurns, Sessions: theirSessions, Tools: registry, Contexts: contexts})
@@ -187,16 +200,16 @@ func New(ctx context.Context, c Config) (_ *Node, err error) {
 		Auth: signIns, Open: open, Keys: who.keys,
 		Loopback: OnlyHere(cfg), Hosts: cfg.Hosts, Proxies: proxies,
 		Budgets: budgets, Quotas: cfg.QuotaPlans(),
-		Audit: store, Erasures: turns, Webhooks: webhook.New(store, theirs),
+		Audit: store, Erasures: turns, Webhooks: webhook.New(store, theirs), Telemetry: watching.telemetry,
 	})
 	if err != nil {
 		return nil, err
 	}
-	deliverer := webhook.NewDeliverer(webhook.Config{Queue: store, Log: log, Policy: theirs, Retry: cfg.Webhooks.Retry})
+	deliverer := webhook.NewDeliverer(webhook.Config{Queue: store, Log: log, Policy: theirs, Retry: cfg.Webhooks.Retry, Telemetry: watching.telemetry})
 	return &Node{
 		Sessions: manager, Turns: turns,
 		store: store, audit: auditLog{cfg, c.Version, store, log}, deliverer: deliverer, bus: others, documents: documents,
-		mcp: servers, modes: modes, identity: who, signIns: signIns, server: edge,
+		mcp: servers, modes: modes, identity: who, signIns: signIns, server: edge, watching: watching,
 	}, nil
 }
 
@@ -219,6 +232,10 @@ func (n *Node) Handler() http.Handler { return n.server.Handler() }
 
 // HTTPServer returns the node as a web server for addr, with all its bounds.
 func (n *Node) HTTPServer(addr string) *http.Server { return n.server.HTTPServer(addr) }
+
+// MetricsServer returns a web server for addr that has the metrics alone, for scrapers
+// without a credential.
+func (n *Node) MetricsServer(addr string) *http.Server { return n.server.MetricsServer(addr) }
 
 // Start takes up the turns that are not finished, before the first request can meet them,
 // and begins to send what other systems are to be told. It is called once.
@@ -248,6 +265,7 @@ func (n *Node) Close() error {
 		n.stopDelivering()
 		n.delivering.Wait()
 	}
+	n.watching.close()
 	n.mcp.Close()
 	if n.bus != nil {
 		n.bus.Close()

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/auth"
@@ -29,6 +30,8 @@ type Journal interface {
 	webhook.Queue
 	WriteAudit(context.Context, agent.AuditEntry) error
 	Ping(context.Context) error
+	Queued(context.Context) (int64, error)
+	OnCommit(tell func(took time.Duration, units int))
 	Close() error
 }
 

@@ -222,6 +222,7 @@ func (p *Pipeline) takeOver(ctx context.Context) error {
 		}
 		p.node.seen = begun
 		each(p.Log, claims, func(c store.Claim) {
+			p.Telemetry.TakenOver()
 			p.Log.Info("turn taken over", "turn", c.Key.String(), "epoch", c.Epoch)
 			if err := p.resumeClaimed(ctx, c); err != nil {
 				p.Log.Error("resume turn", "turn", c.Key.String(), "error", err)

@@ -159,7 +159,8 @@ func (p *Pipeline) begin(ctx context.Context, by agent.Caller, x Execution, o op
 		}
 		defer made()
 	}
-	if err := p.ready(ctx, x, &o); err != nil {
+	o.turn.Run = p.Telemetry.Begin(ctx, noted(ctx, o.turn))
+	if err := p.ready(o.turn.Run.Within(ctx), x, &o); err != nil {
 		return err
 	}
 	return p.bear(ctx, by, x, o)
@@ -252,7 +253,7 @@ type opened struct {
 // accepted is what the journal says of the opening.
 func (o opened) accepted(x Execution) *agent.Accepted {
 	return &agent.Accepted{Warnings: o.warnings, Sources: o.sources, Instructions: o.turn.Instructions,
-		ServerTools: o.turn.Tools.ServerNames(), Catalog: o.turn.Catalog.Hash(), Welcome: o.welcome, Door: x.Door}
+		ServerTools: o.turn.Tools.ServerNames(), Catalog: o.turn.Catalog.Hash(), Welcome: o.welcome, Door: x.Door, Trace: o.turn.Run.Kept()}
 }
 
 // open does what precedes the first model call, in the order of decision 10, and writes
@@ -324,7 +325,10 @@ func (x Execution) into(t *reasoner.Turn, s agent.Session) {
 // only with ctx.
 func (p *Pipeline) ready(ctx context.Context, x Execution, o *opened) error {
 	if p.Retriever != nil {
-		found := p.Retriever.Retrieve(ctx, rag.Question{Org: o.turn.Key.Org, Text: x.Instruction, Scope: x.RAGScope, Hints: hints(o.turn)})
+		looking, span := o.turn.Run.StartRetrieval(ctx)
+		found := p.Retriever.Retrieve(looking, rag.Question{Org: o.turn.Key.Org, Text: x.Instruction, Scope: x.RAGScope, Hints: hints(o.turn)})
+		span.Found(len(found.Chunks))
+		span.End()
 		if ctx.Err() != nil {
 			return context.Cause(ctx) // whoever asked has gone; nothing was found out
 		}
@@ -527,6 +531,7 @@ func (p *Pipeline) wake(ctx context.Context, by agent.Caller, s agent.Session, t
 	if err != nil {
 		return 0, err
 	}
+	rt.Run = p.Telemetry.GoOn(ctx, noted(ctx, rt), traceOf(steps), false)
 	j := newJournal(p, store.Claim{Key: t.Key, Epoch: t.Epoch}, steps)
 	after = j.nextEvent - 1
 	j.live = p.Hub.Open(t.Key, j.nextEvent)
@@ -535,6 +540,7 @@ func (p *Pipeline) wake(ctx context.Context, by agent.Caller, s agent.Session, t
 		j.close()
 		return 0, err
 	}
+	rt.Run.WentOn(j.journalled()[len(steps):])
 	p.start(rt, j.journalled(), j, deadline)
 	p.tell(t.Key)
 	return after, nil

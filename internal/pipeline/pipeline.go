@@ -18,6 +18,7 @@ import (
 	"github.com/aptixhq/aptix/internal/rag"
 	"github.com/aptixhq/aptix/internal/reasoner"
 	"github.com/aptixhq/aptix/internal/store"
+	"github.com/aptixhq/aptix/internal/telemetry"
 	"github.com/aptixhq/aptix/internal/tool"
 )
 
@@ -68,7 +69,7 @@ type Retriever interface {
 }
 
 // Config holds the parts of a Pipeline. Retriever, Bus, Limits, Chain, ApprovalRules,
-// Exposure, Consent, Budgets, Quotas, Retention, AuditRetention, Indexes and Now may be left out.
+// Exposure, Consent, Budgets, Quotas, Retention, AuditRetention, Indexes, Telemetry and Now may be left out.
 // When the Store is a store.Leasing, other nodes
 // may use it at the same time.
 type Config struct {
@@ -105,7 +106,9 @@ type Config struct {
 	AuditRetention time.Duration
 	// Indexes go with an organisation that is erased; nil where there are none.
 	Indexes Indexes
-	Now     func() time.Time
+	// Telemetry is told what turns do; nil is nobody.
+	Telemetry *telemetry.Telemetry
+	Now       func() time.Time
 }
 
 // Limits bound how long a turn may take. Zero fields mean the default.
@@ -217,7 +220,7 @@ var (
 func New(c Config) (*Pipeline, error) {
 	if c.Store == nil || c.Sessions == nil || c.Catalog == nil || c.Registry == nil || c.Contexts == nil ||
 		c.Reasoner == nil || c.Hub == nil || c.Log == nil {
-		return nil, errors.New("pipeline: every part but Retriever, Bus, Limits, Chain, ApprovalRules, Exposure, Consent, Budgets, Quotas, Retention, AuditRetention, Indexes and Now is required")
+		return nil, errors.New("pipeline: every part but Retriever, Bus, Limits, Chain, ApprovalRules, Exposure, Consent, Budgets, Quotas, Retention, AuditRetention, Indexes, Telemetry and Now is required")
 	}
 	_, shared := c.Store.(store.Leasing)
 	c.Limits = c.Limits.withDefaults(!shared)
@@ -438,6 +441,7 @@ func (p *Pipeline) endAtRest(ctx context.Context, t agent.Turn, state agent.Turn
 	if err := j.settle(ctx, agent.Settled{State: state, Fault: fault, Abandoned: reasoner.Abandon(steps)}, "", t.State); err != nil {
 		return err
 	}
+	p.Telemetry.Rests(state, t.Mode)
 	if asking(steps) {
 		p.Budgets.Drop(ctx, t.Key) // the one that asks may have died over it
 	}

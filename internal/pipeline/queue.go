@@ -10,6 +10,7 @@ import (
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/contract"
 	"github.com/aptixhq/aptix/internal/store"
+	"github.com/aptixhq/aptix/internal/telemetry"
 )
 
 // queuedExecution is an Execution as it waits in the journal, for its session or for the
@@ -50,7 +51,7 @@ func (p *Pipeline) enqueue(ctx context.Context, by agent.Caller, x Execution, o 
 			Tools: o.turn.Tools.JSON, Stream: x.Stream, Deadline: now.Add(p.Limits.QueueTime), CreatedAt: now.UTC(),
 		},
 		Steps: []agent.Step{{N: 1, Kind: agent.StepQueued, FirstEvent: 1, At: now.UTC().Truncate(time.Microsecond),
-			Queued: &agent.Queued{Execution: waiting}}},
+			Queued: &agent.Queued{Execution: waiting, Trace: telemetry.Kept(ctx)}}},
 	})
 }
 
@@ -117,7 +118,9 @@ func (p *Pipeline) startQueued(ctx context.Context, t agent.Turn) error {
 		}
 		return fmt.Errorf("%w: %w", errUnbuildable, err)
 	}
-	if err := p.ready(ctx, x, &o); err != nil {
+	// Whoever ended the turn before it is not who sent this one.
+	o.turn.Run = p.Telemetry.GoOn(context.Background(), noted(context.Background(), o.turn), traceOf(steps), false)
+	if err := p.ready(o.turn.Run.Within(ctx), x, &o); err != nil {
 		return err
 	}
 	first, err := o.steps(x, true)

@@ -188,10 +188,11 @@ func (p *Pipeline) resume(ctx context.Context, c store.Claim) error {
 	if err := j.Append(ctx, agent.Step{Kind: agent.StepResumed, Resumed: &agent.Resumed{ReplaceFrom: j.nextEvent}}); err != nil {
 		return err
 	}
+	rt.Run = p.Telemetry.GoOn(context.Background(), noted(context.Background(), rt), traceOf(steps), true)
 	// Not before: a reader that found the log, but not yet in the journal that the text
 	// it has seen is void, would go on behind that text.
 	j.live = p.Hub.Open(key, j.nextEvent)
-	p.Log.Info("turn resumed", "turn", key.String(), "steps", len(steps))
+	p.Log.InfoContext(rt.Run.Within(ctx), "turn resumed", "turn", key.String(), "steps", len(steps))
 	p.start(rt, j.journalled(), j, t.Deadline)
 	p.tell(key)
 	return nil

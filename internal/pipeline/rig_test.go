@@ -27,6 +27,7 @@ import (
 	"github.com/aptixhq/aptix/internal/store/postgres"
 	"github.com/aptixhq/aptix/internal/store/sqlite"
 	"github.com/aptixhq/aptix/internal/store/storetest"
+	"github.com/aptixhq/aptix/internal/telemetry"
 	"github.com/aptixhq/aptix/internal/tool"
 	"github.com/aptixhq/aptix/internal/tool/builtin"
 )
@@ -54,8 +55,9 @@ type rig struct {
 	model    reasoner.Model // nil is the provider over HTTP
 	hooks    *hooks         // nil leaves the store as it is
 	bus      pipeline.Bus
-	gate     *gate  // nil for a store that is always there
-	lost     string // a conversation context that configuration has lost
+	watched  *telemetry.Telemetry // nil notes nothing
+	gate     *gate                // nil for a store that is always there
+	lost     string               // a conversation context that configuration has lost
 	now      func() time.Time
 	// retention is that of sessions; 0 keeps them.
 	retention time.Duration
@@ -138,7 +140,7 @@ func (r *rig) start() {
 	r.pipeline, err = pipeline.New(pipeline.Config{
 		Store: journal, Sessions: r.sessions, Catalog: r.catalog, Registry: registry, Contexts: contexts{r.lost},
 		Reasoner: loop, Hub: r.hub, Bus: r.bus, Log: r.log, Chain: r.chain, ApprovalRules: r.rules, Exposure: r.exposure, Consent: r.consent, Limits: r.times, Retention: r.retention, Now: r.now,
-		Retriever: retriever, Budgets: budgets, Quotas: r.quotas,
+		Retriever: retriever, Budgets: budgets, Quotas: r.quotas, Telemetry: r.watched,
 	})
 	fail(err)
 	fail(r.pipeline.Recover(r.t.Context()))

@@ -35,7 +35,8 @@ func (p *Pipeline) start(t *reasoner.Turn, steps []agent.Step, j *journal, deadl
 		return nil
 	}
 	defer p.mu.Unlock()
-	ctx, cancel := context.WithCancelCause(context.Background())
+	t.Run.Started()
+	ctx, cancel := context.WithCancelCause(t.Run.Within(context.Background()))
 	ctx, stopTimer := context.WithTimeoutCause(ctx, deadline.Sub(p.Now()), errDeadline)
 	r := &running{journal: j, claim: claim, cancel: cancel, done: make(chan struct{}), queues: t.Queues}
 	p.running[t.Key] = r
@@ -52,6 +53,7 @@ func (p *Pipeline) goOn(ctx context.Context, stopTimer context.CancelFunc, r *ru
 	defer stopTimer()
 	defer r.cancel(nil)
 	r.err = p.run(ctx, t, steps, j)
+	t.Run.End(j.journalled())
 	p.turnsOf.Leave(t.Key.Org)
 	// The journal has everything by now: a follower that finds the live log
 	// closed reads on there.
@@ -105,23 +107,27 @@ func (p *Pipeline) run(ctx context.Context, t *reasoner.Turn, steps []agent.Step
 func (p *Pipeline) end(t *reasoner.Turn, out *reasoner.Outcome, err error, j *journal) error {
 	settling, cancel := context.WithTimeout(context.Background(), p.Limits.SettleTime)
 	defer cancel()
+	settling, span := t.Run.StartSettle(settling)
+	defer span.End()
 	if err == nil {
 		err = p.deliver(settling, t, out, j)
 		if err == nil {
 			return nil
 		}
 	}
+	settling = t.Run.Within(settling)
 	switch {
 	case j.stillborn() != nil:
 		return nil // whoever bore it says why
 	case j.lost.Load():
-		p.Log.Warn("let go of a turn: it goes on elsewhere", "turn", t.Key.String(), "error", err)
+		p.Telemetry.LeaseLost()
+		p.Log.WarnContext(settling, "let go of a turn: it goes on elsewhere", "turn", t.Key.String(), "error", err)
 		return nil
 	case errors.Is(err, errDrained):
 		// Nothing is settled: the turn goes on from its journal after the restart, or
 		// on another node.
 		if err := j.Append(settling); err != nil {
-			p.Log.Error("keep the last steps of a drained turn", "turn", t.Key.String(), "error", err)
+			p.Log.ErrorContext(settling, "keep the last steps of a drained turn", "turn", t.Key.String(), "error", err)
 		}
 		p.release(settling, j.claim())
 		return nil
@@ -134,7 +140,7 @@ func (p *Pipeline) end(t *reasoner.Turn, out *reasoner.Outcome, err error, j *jo
 		end.Fault = &agent.Errorf(agent.KindLimitReached, "The turn did not finish within %s.", p.Limits.TurnTime).Fault
 	default:
 		end.Fault = &fault
-		p.Log.Error("turn failed", "turn", t.Key.String(), "code", fault.Kind, "error", err)
+		p.Log.ErrorContext(settling, "turn failed", "turn", t.Key.String(), "code", fault.Kind, "error", err)
 	}
 	if err := j.settle(settling, end, "", agent.TurnAccepted, agent.TurnRunning); err != nil {
 		if agent.KindOf(err) == agent.KindNotFound {
@@ -145,7 +151,7 @@ func (p *Pipeline) end(t *reasoner.Turn, out *reasoner.Outcome, err error, j *jo
 		}
 		// The store is out of reach. The turn stays running in the journal and the
 		// sweep takes it up again.
-		p.Log.Error("settle turn", "turn", t.Key.String(), "state", end.State, "error", err)
+		p.Log.ErrorContext(settling, "settle turn", "turn", t.Key.String(), "state", end.State, "error", err)
 		return fmt.Errorf("settle: %w", err)
 	}
 	return nil

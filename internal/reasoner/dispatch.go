@@ -120,6 +120,7 @@ func (r *run) finish(call agent.ToolCall, res agent.ToolResult, sw *agent.ModeSw
 	failpoint.Hit(failpoint.BeforeResult)
 	defer failpoint.Hit(failpoint.AfterResult)
 	res.CallID, res.Name, res.By = call.ID, call.Name, agent.ByServer
+	r.noteResult(res, sw)
 	r.hold(agent.Step{Kind: agent.StepToolFinished, ToolFinished: &agent.ToolFinished{Result: res, ModeSwitch: sw, Refused: r.refuses(call, res)}})
 }
 

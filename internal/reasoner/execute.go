@@ -15,7 +15,9 @@ import (
 // execute runs one tool within its deadline. A tool that does not heed it is left
 // behind after a grace, so that it can hold up neither the turn's end nor the next turn
 // of its session; its goroutine says in the log when it is gone.
-func (r *run) execute(ctx context.Context, t tool.Tool, call agent.ToolCall) agent.ToolResult {
+func (r *run) execute(ctx context.Context, t tool.Tool, call agent.ToolCall) (res agent.ToolResult) {
+	ctx, noted := r.turn.Run.StartTool(ctx, call)
+	defer func() { noted.End(res) }()
 	ctx, cancel := context.WithTimeout(ctx, r.limits.ToolTime)
 	defer cancel()
 	began := r.now()
@@ -28,14 +30,14 @@ func (r *run) execute(ctx context.Context, t tool.Tool, call agent.ToolCall) age
 		}
 	}()
 	select {
-	case res := <-done:
+	case res = <-done:
 		return res
 	case <-ctx.Done():
 	}
 	grace := time.NewTimer(r.limits.ToolGrace)
 	defer grace.Stop()
 	select {
-	case res := <-done:
+	case res = <-done:
 		return res
 	case <-grace.C:
 	}

@@ -214,7 +214,10 @@ func (r *run) ask(ctx context.Context) error {
 	shown := 0
 	defer func() { r.account.BrokenOff(ctx, shown) }()
 	failpoint.Hit(failpoint.BeforeAsk)
-	for ev, err := range r.model.Ask(ctx, body, r.turn.Stream != nil && *r.turn.Stream) {
+	asking, call := r.turn.Run.StartModel(ctx, sent)
+	defer call.End()
+	for ev, err := range r.model.Ask(asking, body, r.turn.Stream != nil && *r.turn.Stream) {
+		note(call, ev, err)
 		if err != nil {
 			if ev.Response != nil && ev.Response.Usage != (agent.Usage{}) {
 				if err := r.account.Charge(ctx, ev.Response.Usage, 0); err != nil { // its tools do not run

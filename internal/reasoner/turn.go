@@ -9,6 +9,7 @@ import (
 	"github.com/aptixhq/aptix/internal/llm"
 	"github.com/aptixhq/aptix/internal/mode"
 	"github.com/aptixhq/aptix/internal/prompt"
+	"github.com/aptixhq/aptix/internal/telemetry"
 	"github.com/aptixhq/aptix/internal/tool"
 )
 
@@ -48,6 +49,8 @@ type Turn struct {
 	Transcript []json.RawMessage
 	// Recall reads them when Chain and the provider has forgotten them after all.
 	Recall func(context.Context) ([]json.RawMessage, error)
+	// Run is told what the turn does; the zero one notes nothing.
+	Run telemetry.Run
 }
 
 // Outcome is where the loop stopped: with an answer, with client tool calls, or with

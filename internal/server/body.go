@@ -183,6 +183,7 @@ func sessionID(r *http.Request) (agent.SessionID, error) {
 	if !agent.ValidID(id) {
 		return "", agent.Errorf(agent.KindNotFound, "There is no such session.")
 	}
+	exchangeOf(r).turn = agent.TurnKey{Org: callerOf(r).Org, Session: agent.SessionID(id)}
 	return agent.SessionID(id), nil
 }
 
@@ -196,5 +197,7 @@ func turnKey(r *http.Request) (agent.TurnKey, error) {
 	if !agent.ValidID(turn) {
 		return agent.TurnKey{}, agent.Errorf(agent.KindNotFound, "There is no such turn.")
 	}
-	return agent.TurnKey{Org: callerOf(r).Org, Session: session, Turn: agent.TurnID(turn)}, nil
+	key := agent.TurnKey{Org: callerOf(r).Org, Session: session, Turn: agent.TurnID(turn)}
+	exchangeOf(r).turn = key
+	return key, nil
 }

@@ -136,7 +136,7 @@ func conform(t *testing.T, method, path string, a *httptest.ResponseRecorder) {
 		return
 	}
 	switch media {
-	case "text/html":
+	case "text/html", "text/plain":
 	case "text/event-stream":
 		if speaksOpenAI(path) {
 			break // by OpenAI's schema; see internal/responsesapi

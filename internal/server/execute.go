@@ -52,6 +52,9 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request) (startedTurn, er
 		}
 	}
 	started, err := s.start(r, req)
+	if err == nil {
+		exchangeOf(r).turn = started.key
+	}
 	// The turn has its own copy of what it needs, and may take long.
 	s.bodies.letGo(exchangeOf(r))
 	return started, err

@@ -22,6 +22,7 @@ import (
 	"github.com/aptixhq/aptix/internal/pipeline"
 	"github.com/aptixhq/aptix/internal/session"
 	"github.com/aptixhq/aptix/internal/store"
+	"github.com/aptixhq/aptix/internal/telemetry"
 	"github.com/aptixhq/aptix/internal/tool"
 )
 
@@ -415,7 +416,8 @@ func newRig(t *testing.T, with ...func(*Config)) *rig {
 	r := &rig{turns: &fakeTurns{sessions: sessions}, sessions: sessions, log: &bytes.Buffer{}}
 	c := Config{
 		Turns: r.turns, Sessions: r.sessions, Responses: fakeResponses{}, Audit: fakeDoors{}, Erasures: fakeDoors{}, Webhooks: fakeWebhooks{}, Keys: fakeKeys{}, Catalog: mode.Builtin(), Registry: registry(t),
-		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Log:       slog.New(telemetry.Logs(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))),
+		Telemetry: telemetry.New(telemetry.Config{}),
 	}
 	for _, f := range with {
 		f(&c)

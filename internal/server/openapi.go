@@ -103,7 +103,7 @@ func operation(reg huma.Registry, problem *huma.Schema, rt route) *huma.Operatio
 			r.Content[out.media] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
 		case out.media == "text/event-stream":
 			r.Content[out.media] = &huma.MediaType{Schema: eventStream()}
-		case out.media == "text/html":
+		case out.media == "text/html", out.media == "text/plain":
 			r.Content[out.media] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
 		case len(out.bodies) > 0:
 			r.Content[out.media] = &huma.MediaType{Schema: oneOf(reg, out.bodies)}

@@ -116,6 +116,7 @@ func routes() []route {
 
 		{"GET", "/livez", public, "live", "Whether the process runs", (*Server).live, nothing, gives(is(200, Health{})), nil},
 		{"GET", "/readyz", public, "ready", "Whether new turns are taken", (*Server).readiness, nothing, gives(is(200, Health{}), is(503, Health{})), nil},
+		{"GET", "/metrics", operator, "metrics", "What the server has counted, in Prometheus' text format", (*Server).getMetrics, nothing, gives(textBody), missing},
 		{"GET", "/openapi.json", public, "openapi", "This document", (*Server).getOpenAPI, nothing, gives(is(200, anyJSON{})), nil},
 		{"GET", "/docs", public, "docs", "This document, for people", (*Server).getDocs, nothing, gives(htmlBody), nil},
 	}
@@ -202,6 +203,7 @@ var (
 
 	eventBody = output{status: http.StatusOK, media: "text/event-stream"}
 	htmlBody  = output{status: http.StatusOK, media: "text/html"}
+	textBody  = output{status: http.StatusOK, media: "text/plain"}
 )
 
 // openAI is the input of the second door: a body in OpenAI's form.

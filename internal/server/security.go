@@ -73,13 +73,18 @@ func (s *Server) answersTo(hostport string) bool {
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
 		host = h
 	}
+	return s.lists(host) || len(s.hosts) == 0 && !s.loopback && !s.open()
+}
+
+// lists reports whether a name, without port, is in the setting hosts.
+func (s *Server) lists(host string) bool {
 	bare := func(name string) string { return strings.Trim(name, "[]") } // of an IPv6 address
 	for _, own := range s.hosts {
 		if strings.EqualFold(bare(host), bare(own)) {
 			return true
 		}
 	}
-	return len(s.hosts) == 0 && !s.loopback && !s.open()
+	return false
 }
 
 // fromHere reports whether a connection came in on an address that only this machine can

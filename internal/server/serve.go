@@ -7,14 +7,17 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"path"
 	"regexp"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/telemetry"
 )
 
 // exchange is one request as the edge sees it: what the log says about it at the
@@ -24,7 +27,8 @@ type exchange struct {
 	route  string // the pattern; a path may hold what a log should not
 	class  class
 	caller agent.Caller
-	page   bool // people read the answer
+	turn   agent.TurnKey // that the request names, or the session alone
+	page   bool          // people read the answer
 	// identified is when that was last made sure of.
 	identified time.Time
 	err        error
@@ -63,7 +67,7 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	w := &writer{ResponseWriter: rw, rc: http.NewResponseController(rw), timeout: s.writeTimeout}
 	x := &exchange{id: requestID(r)}
-	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+	r = r.WithContext(telemetry.Extract(context.WithValue(r.Context(), exchangeKey{}, x), r.Header))
 	r.RemoteAddr = s.clientAddr(r) // of the copy; whoever asks is told the client's
 	w.Header().Set("X-Request-Id", x.id)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -87,6 +91,10 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		s.writeFault(w, r, x)
 	}
 	s.logExchange(r, x, w.status, time.Since(start))
+	s.noted.Request(x.route, strconv.Itoa(w.status))
+	if errors.Is(w.err, os.ErrDeadlineExceeded) {
+		s.noted.ReaderCut()
+	}
 	if half {
 		// Cut the connection, so that nobody takes half an answer for a whole one.
 		panic(http.ErrAbortHandler)
@@ -188,6 +196,12 @@ func (s *Server) logExchange(r *http.Request, x *exchange, status int, took time
 		slog.Int64("ms", took.Milliseconds()), slog.String("requestId", x.id), slog.String("client", r.RemoteAddr),
 	}
 	level := slog.LevelInfo
+	// What is not there is a text that anybody may have written.
+	if found := x.err == nil || agent.KindOf(x.err) != agent.KindNotFound; found && x.turn.Turn != "" {
+		attrs = append(attrs, slog.String("turn", x.turn.String()))
+	} else if found && x.turn.Session != "" {
+		attrs = append(attrs, slog.String("session", string(x.turn.Session)))
+	}
 	if x.err != nil {
 		attrs = append(attrs, slog.String("code", string(agent.KindOf(x.err))), slog.Any("error", x.err))
 		if agent.KindOf(x.err) == agent.KindInternal {

@@ -15,6 +15,7 @@ import (
 	"github.com/aptixhq/aptix/internal/budget"
 	"github.com/aptixhq/aptix/internal/contract"
 	"github.com/aptixhq/aptix/internal/quota"
+	"github.com/aptixhq/aptix/internal/telemetry"
 	"github.com/aptixhq/aptix/internal/tool"
 )
 
@@ -63,6 +64,8 @@ type Config struct {
 	Quotas quota.Plans
 	// Budgets tell what was spent; nil when nothing is limited.
 	Budgets *budget.Keeper
+	// Telemetry has the metrics; nil is a server without any.
+	Telemetry *telemetry.Telemetry
 	// Heartbeat is how long a stream is silent before it says that it lives;
 	// default 15 s.
 	Heartbeat time.Duration
@@ -97,6 +100,7 @@ type Server struct {
 	budgets  *budget.Keeper
 	quotas   quotas
 	bodies   bodies
+	noted    *telemetry.Telemetry
 
 	heartbeat, writeTimeout, bodyTimeout, bodyIdle time.Duration
 
@@ -125,7 +129,7 @@ func New(c Config) (*Server, error) {
 		turns: c.Turns, sessions: c.Sessions, catalog: c.Catalog, registry: c.Registry,
 		second: c.Responses, console: c.Console, audit: c.Audit, erasures: c.Erasures, webhooks: c.Webhooks, log: c.Log, ready: c.Ready, auth: c.Auth, open: c.Open,
 		keys: c.Keys, loopback: c.Loopback, hosts: c.Hosts, proxies: c.Proxies, limits: c.Limits,
-		budgets: c.Budgets, quotas: quotas{plans: c.Quotas, rates: quota.NewRates()},
+		noted: c.Telemetry, budgets: c.Budgets, quotas: quotas{plans: c.Quotas, rates: quota.NewRates()},
 		heartbeat:    or(c.Heartbeat, 15*time.Second),
 		writeTimeout: or(c.WriteTimeout, 30*time.Second),
 		bodyTimeout:  or(c.BodyTimeout, 30*time.Second),

@@ -33,6 +33,8 @@ func deliver[E any](s *Server, w http.ResponseWriter, r *http.Request, from even
 		return err
 	}
 	defer closed()
+	s.noted.StreamOpened()
+	defer s.noted.StreamClosed()
 	ctx := r.Context()
 	out := &stream{w: w, rc: http.NewResponseController(w)}
 	heartbeat := time.NewTimer(s.nextHeartbeat())

@@ -39,6 +39,7 @@ import (
 	"github.com/aptixhq/aptix/internal/session"
 	"github.com/aptixhq/aptix/internal/store/postgres"
 	"github.com/aptixhq/aptix/internal/store/sqlite"
+	"github.com/aptixhq/aptix/internal/telemetry"
 	"github.com/aptixhq/aptix/internal/tool"
 	"github.com/aptixhq/aptix/internal/tool/builtin"
 	"github.com/aptixhq/aptix/internal/webhook"
@@ -114,8 +115,9 @@ func newRig(t *testing.T, s journal) *rig {
 	late.Manager = sessions
 	loop, err := reasoner.New(reasoner.Config{Model: llm.New(llm.Config{BaseURL: "http://demo.invalid/v1", Transport: r.provider}), Sessions: s, Registry: registry, Log: log})
 	must(err)
+	watched := telemetry.New(telemetry.Config{})
 	r.pipeline, err = pipeline.New(pipeline.Config{
-		Store: s, Sessions: sessions, Catalog: catalog, Registry: registry, Contexts: contexts{}, Reasoner: loop, Hub: events.NewHub(), Log: log,
+		Telemetry: watched, Store: s, Sessions: sessions, Catalog: catalog, Registry: registry, Contexts: contexts{}, Reasoner: loop, Hub: events.NewHub(), Log: log,
 		Retriever: retriever, ApprovalRules: agent.ApprovalRules{"agent_list_modes": agent.ApprovalAlwaysAsk},
 	})
 	must(err)
@@ -125,9 +127,11 @@ func newRig(t *testing.T, s journal) *rig {
 	turns, theirs := access.NewTurns(r.pipeline, sessions), access.NewSessions(sessions)
 	door, err := responsesapi.New(responsesapi.Config{Turns: turns, Sessions: theirs, Tools: registry, Contexts: contexts{}})
 	must(err)
+	watched.Ask(telemetry.Gauges{Leases: r.pipeline.Leases, Room: s.Room,
+		Queued: func(context.Context) (int64, error) { return 0, nil }, Spans: func() (int64, int64, int64) { return 0, 0, 0 }})
 	r.edge, err = server.New(server.Config{
 		Turns: turns, Sessions: theirs, Responses: door, Catalog: catalog, Registry: registry, Log: log, Auth: tokens{}, Keys: keys,
-		Audit: s, Erasures: r.pipeline, Webhooks: webhook.New(s, outbound.Policy{}),
+		Audit: s, Erasures: r.pipeline, Webhooks: webhook.New(s, outbound.Policy{}), Telemetry: watched,
 	})
 	must(err)
 	t.Cleanup(func() {

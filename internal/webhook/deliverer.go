@@ -16,6 +16,7 @@ import (
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/outbound"
 	"github.com/aptixhq/aptix/internal/store"
+	"github.com/aptixhq/aptix/internal/telemetry"
 )
 
 // Queue is where deliveries wait.
@@ -48,6 +49,8 @@ type Config struct {
 	// is 5 s, and four times as long each time up to 6 h; each time by chance up to a half
 	// less.
 	Backoff func(n int64) time.Duration
+	// Telemetry is told of each attempt; nil is nobody.
+	Telemetry *telemetry.Telemetry
 }
 
 const (
@@ -183,7 +186,8 @@ func (d *Deliverer) free(k store.WebhookKey) {
 // deliver makes an attempt and records what came of it.
 func (d *Deliverer) deliver(ctx context.Context, k store.WebhookKey, w agent.Webhook, v agent.WebhookDelivery) error {
 	now := time.Now()
-	status, err := d.send(ctx, w, v, now)
+	sending, noted := d.Telemetry.StartDelivery(ctx)
+	status, err := d.send(sending, w, v, now)
 	a := store.Attempt{Key: k, Message: v.Message, Number: v.Attempts, Outcome: agent.DeliveryPending, At: now, Status: int64(status)}
 	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
@@ -205,6 +209,7 @@ func (d *Deliverer) deliver(ctx context.Context, k store.WebhookKey, w agent.Web
 	default:
 		a.Wait, a.Problem = wait, problem(status, err)
 	}
+	noted.End(a.Outcome)
 	return d.Queue.SettleDelivery(settling, a)
 }
 
@@ -222,6 +227,7 @@ func (d *Deliverer) send(ctx context.Context, w agent.Webhook, v agent.WebhookDe
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", userAgent)
+	telemetry.Inject(ctx, req.Header)
 	req.Header.Set("webhook-id", string(v.Message))
 	req.Header.Set("webhook-timestamp", strconv.FormatInt(now.Unix(), 10))
 	req.Header.Set("webhook-signature", signature(w, v.Message, now, body))

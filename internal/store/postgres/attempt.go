@@ -52,6 +52,15 @@ type unit struct {
 // for. So a run does not rely on the look: it is refused when the other one has happened,
 // and then it is looked for again.
 func (s *Store) write(ctx context.Context, u unit) error {
+	began := time.Now()
+	err := s.durably(ctx, u)
+	if tell := s.told.Load(); tell != nil && err == nil {
+		(*tell)(time.Since(began), 1)
+	}
+	return err
+}
+
+func (s *Store) durably(ctx context.Context, u unit) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", u.doing, err)
 	}

@@ -17,7 +17,7 @@ import (
 func TestQueries_WalkNoTable(t *testing.T) {
 	// The sweeps walk an index that has a row per turn that is active, or waits, and no
 	// others.
-	sweeps := []string{"Unfinished", "Expired", "ExpiredQueued", "IdleQueues", "Takeover"}
+	sweeps := []string{"Unfinished", "Expired", "ExpiredQueued", "IdleQueues", "CountQueued", "Takeover"}
 	// These walk a row per webhook, or per erasure of the last days; and whoever searches the
 	// audit log reads what was written in the time that he names.
 	sweeps = append(sweeps, "WebhookOrgs", "DueWebhooks", "EveryWebhook", "ClaimErasure")

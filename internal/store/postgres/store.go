@@ -44,7 +44,9 @@ type Store struct {
 	// These have their defaults, but for tests.
 	attemptTime, lookTime time.Duration
 
-	lost atomic.Int64 // when a connection was last lost, in nanoseconds since 1970
+	lost atomic.Int64                                        // when a connection was last lost, in nanoseconds since 1970
+	told atomic.Pointer[func(took time.Duration, units int)] // of each write; see OnCommit
+
 	full atomic.Int64 // until when nothing new is begun, likewise
 }
 
@@ -80,6 +82,10 @@ func Open(ctx context.Context, connection secret.Text, log *slog.Logger) (*Store
 	}
 	return s, nil
 }
+
+// OnCommit registers who is told how long each write took; here none shares its commit. It
+// returns quickly.
+func (s *Store) OnCommit(tell func(took time.Duration, units int)) { s.told.Store(&tell) }
 
 // nameOf names a database in messages.
 func nameOf(at *pgx.ConnConfig) string { return fmt.Sprintf("database %s on %s", at.Database, at.Host) }

@@ -318,6 +318,15 @@ func (s *Store) IdleQueues(ctx context.Context) ([]agent.TurnKey, error) {
 	}), nil
 }
 
+// Queued returns how many turns wait for their session.
+func (s *Store) Queued(ctx context.Context) (n int64, err error) {
+	err = s.repeat(ctx, "count the turns that are queued", func(ctx context.Context, q *db.Queries) (err error) {
+		n, err = q.CountQueued(ctx)
+		return err
+	})
+	return n, err
+}
+
 func fromTurnRow(r db.Turn) (agent.Turn, error) {
 	t := agent.Turn{
 		Key:                agent.TurnKey{Org: r.Org, Session: r.SessionID, Turn: r.TurnID},

@@ -19,6 +19,7 @@ func TestQueries_WalkNoTable(t *testing.T) {
 
 		"ExpiredQueued": "SCAN turns USING INDEX turns_queued", // a row per turn that waits for its session
 		"IdleQueues":    "SCAN q USING COVERING INDEX turns_queued",
+		"CountQueued":   "SCAN turns USING COVERING INDEX turns_queued",
 
 		"WebhookOrgs":   "SCAN webhooks", // a row per webhook
 		"DueWebhooks":   "SCAN w",

@@ -131,6 +131,10 @@ func (s *Store) Close() error {
 	return s.closeErr
 }
 
+// OnCommit registers who is told how long each commit took and how many units of writing
+// shared it. It returns quickly.
+func (s *Store) OnCommit(tell func(took time.Duration, units int)) { s.writer.told.Store(&tell) }
+
 // Ping reports whether the file can be read.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.pool.PingContext(ctx); err != nil {

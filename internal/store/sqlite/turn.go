@@ -236,6 +236,12 @@ func (s *Store) IdleQueues(ctx context.Context) ([]agent.TurnKey, error) {
 	}), nil
 }
 
+// Queued returns how many turns wait for their session.
+func (s *Store) Queued(ctx context.Context) (int64, error) {
+	n, err := s.read.CountQueued(ctx)
+	return n, explain("count the turns that are queued", err)
+}
+
 func insertTurn(t agent.Turn, fault []byte, ordinal, created, updated int64) db.InsertTurnParams {
 	state := t.State
 	if state == "" {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/aptixhq/aptix/internal/store/sqlite/db"
 )
@@ -42,6 +44,8 @@ type writer struct {
 	full      chan struct{}
 	foldAfter int // 0 is never; whoever writes uses it, and unfolded
 	unfolded  int
+
+	told atomic.Pointer[func(took time.Duration, units int)] // of each commit; see Store.OnCommit
 
 	mu     sync.Mutex // guards what follows
 	busy   bool       // somebody writes
@@ -198,7 +202,11 @@ func (w *writer) write(j *job) {
 			other.turn <- true
 		}
 	}()
+	began := time.Now()
 	w.commit(group)
+	if tell := w.told.Load(); tell != nil && !j.solo {
+		(*tell)(time.Since(began), len(group))
+	}
 }
 
 // next makes the first of those that wait write.

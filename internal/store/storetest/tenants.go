@@ -263,7 +263,7 @@ func accesses() map[string]access {
 
 // spanning are the methods that act for the server and take no organisation from
 // anybody: what they return says whose it is.
-var spanning = []string{"Unfinished", "Expired", "IdleQueues", "EraseIdle", "Takeover", "Room", "Ping", "Close",
+var spanning = []string{"Unfinished", "Expired", "IdleQueues", "Queued", "OnCommit", "EraseIdle", "Takeover", "Room", "Ping", "Close",
 	// A key is looked for before it is known whose it is: its secret says so.
 	"Key", "AnyKey", "CreateKey",
 	"ClaimErasure", "SweepErasures", "TrimAudit", "LookForWebhooks", "DueWebhooks", "EveryWebhook"}

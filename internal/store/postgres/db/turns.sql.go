@@ -131,6 +131,17 @@ func (q *Queries) AppendSteps(ctx context.Context, arg AppendStepsParams) (int64
 	return count, err
 }
 
+const countQueued = `-- name: CountQueued :one
+SELECT count(*) FROM turns WHERE queued
+`
+
+func (q *Queries) CountQueued(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, countQueued)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const expired = `-- name: Expired :many
 SELECT org, session_id, turn_id FROM turns
 WHERE state IN ('accepted', 'running', 'waiting') AND NOT queued AND state = 'waiting' AND deadline > 0 AND deadline < $1::bigint

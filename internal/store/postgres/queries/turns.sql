@@ -155,6 +155,9 @@ WHERE q.queued AND NOT EXISTS (SELECT 1 FROM turns AS a
   WHERE a.org = q.org AND a.session_id = q.session_id AND a.state IN ('accepted', 'running', 'waiting') AND NOT a.queued)
 LIMIT @size;
 
+-- name: CountQueued :one
+SELECT count(*) FROM turns WHERE queued;
+
 -- name: LastCompleted :one
 SELECT * FROM turns
 WHERE org = @org AND session_id = @session_id AND ordinal > 0 AND state = 'completed'

@@ -57,6 +57,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.copyTurnsStmt, err = db.PrepareContext(ctx, copyTurns); err != nil {
 		return nil, fmt.Errorf("error preparing query CopyTurns: %w", err)
 	}
+	if q.countQueuedStmt, err = db.PrepareContext(ctx, countQueued); err != nil {
+		return nil, fmt.Errorf("error preparing query CountQueued: %w", err)
+	}
 	if q.countSessionsStmt, err = db.PrepareContext(ctx, countSessions); err != nil {
 		return nil, fmt.Errorf("error preparing query CountSessions: %w", err)
 	}
@@ -370,6 +373,11 @@ func (q *Queries) Close() error {
 	if q.copyTurnsStmt != nil {
 		if cerr := q.copyTurnsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing copyTurnsStmt: %w", cerr)
+		}
+	}
+	if q.countQueuedStmt != nil {
+		if cerr := q.countQueuedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countQueuedStmt: %w", cerr)
 		}
 	}
 	if q.countSessionsStmt != nil {
@@ -847,6 +855,7 @@ type Queries struct {
 	copyBlobRefsStmt       *sql.Stmt
 	copyStepsStmt          *sql.Stmt
 	copyTurnsStmt          *sql.Stmt
+	countQueuedStmt        *sql.Stmt
 	countSessionsStmt      *sql.Stmt
 	countWebhooksStmt      *sql.Stmt
 	deleteOwnBlobsStmt     *sql.Stmt
@@ -949,6 +958,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		copyBlobRefsStmt:       q.copyBlobRefsStmt,
 		copyStepsStmt:          q.copyStepsStmt,
 		copyTurnsStmt:          q.copyTurnsStmt,
+		countQueuedStmt:        q.countQueuedStmt,
 		countSessionsStmt:      q.countSessionsStmt,
 		countWebhooksStmt:      q.countWebhooksStmt,
 		deleteOwnBlobsStmt:     q.deleteOwnBlobsStmt,

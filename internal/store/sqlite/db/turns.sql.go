@@ -11,6 +11,17 @@ import (
 	"github.com/aptixhq/aptix/internal/agent"
 )
 
+const countQueued = `-- name: CountQueued :one
+SELECT count(*) FROM turns WHERE queued = 1
+`
+
+func (q *Queries) CountQueued(ctx context.Context) (int64, error) {
+	row := q.queryRow(ctx, q.countQueuedStmt, countQueued)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const expired = `-- name: Expired :many
 SELECT org, session_id, turn_id FROM turns
 WHERE state IN ('accepted', 'running', 'waiting') AND queued = 0 AND state = 'waiting' AND deadline > 0 AND deadline < ?1

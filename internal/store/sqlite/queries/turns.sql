@@ -64,6 +64,9 @@ WHERE q.queued = 1 AND NOT EXISTS (SELECT 1 FROM turns AS a
   WHERE a.org = q.org AND a.session_id = q.session_id AND a.state IN ('accepted', 'running', 'waiting') AND a.queued = 0)
 LIMIT @size;
 
+-- name: CountQueued :one
+SELECT count(*) FROM turns WHERE queued = 1;
+
 -- name: LastCompleted :one
 SELECT * FROM turns
 WHERE org = @org AND session_id = @session_id AND state = 'completed'
