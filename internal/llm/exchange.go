@@ -168,8 +168,8 @@ func (x *exchange) readDocument(yield func(Event, error) bool) {
 		yield(ev, unreadable(err))
 		return
 	}
-	if text := ev.Response.Text() + ev.Response.Refusal(); x.stream && text != "" {
-		if !yield(Event{Delta: text}, nil) {
+	if said := Read(ev.Response.Items); x.stream && said.Text+said.Refusal != "" {
+		if !yield(Event{Delta: said.Text + said.Refusal}, nil) {
 			return
 		}
 	}
