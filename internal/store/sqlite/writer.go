@@ -15,10 +15,13 @@ import (
 // waits for the others.
 const maxGroup = 64
 
-// foldAfter is how many units the log takes before it is folded into the data file. Pages
-// that many of them change are then copied once, and one sync serves all. Turns fill some
-// 25 MiB of log with so many.
-const foldAfter = 512
+// foldAfter is how many units the log takes, in foldCommits commits at least, before it is
+// folded into the data file. Pages that many of them change are then copied once, and two
+// syncs serve all. Turns one by one fill some 25 MiB of log with so many.
+const (
+	foldAfter   = 512
+	foldCommits = 64
+)
 
 var (
 	errClosed   = errors.New("the store is closed")
@@ -40,10 +43,11 @@ type writer struct {
 	q    *db.Queries // prepared on conn
 	tx   control
 
-	// full is told when foldAfter units stand in the log; see upkeep.fold.
+	// full is told when enough stands in the log; see foldAfter and upkeep.fold.
 	full      chan struct{}
-	foldAfter int // 0 is never; whoever writes uses it, and unfolded
+	foldAfter int // 0 is never; whoever writes uses it, and what follows
 	unfolded  int
+	commits   int // that unfolded came in
 
 	mu     sync.Mutex // guards what follows
 	busy   bool       // somebody writes
@@ -312,8 +316,9 @@ func (w *writer) transact(units int, run func() error) error {
 		return fmt.Errorf("commit: %w", err)
 	}
 	committed = true
-	if w.unfolded += units; w.foldAfter > 0 && w.unfolded >= w.foldAfter {
-		w.unfolded = 0
+	w.unfolded, w.commits = w.unfolded+units, w.commits+1
+	if w.foldAfter > 0 && w.unfolded >= w.foldAfter && w.commits >= foldCommits {
+		w.unfolded, w.commits = 0, 0
 		select {
 		case w.full <- struct{}{}:
 		default: // it is being folded
