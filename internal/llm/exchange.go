@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -63,20 +64,21 @@ func (x *exchange) close() { x.w.close() }
 
 func (c *Client) post(ctx context.Context, body []byte, stream bool) (*http.Response, error) {
 	dialled, connected := false, false
+	sent := &payload{bytes: body}
+	// The answer holds on to its request for as long as it is read.
+	defer sent.release()
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn: func(string) { dialled = true },
-		GotConn: func(httptrace.GotConnInfo) { connected = true },
+		GetConn:      func(string) { dialled = true },
+		GotConn:      func(httptrace.GotConnInfo) { connected = true },
+		WroteRequest: func(httptrace.WroteRequestInfo) { sent.wrote() },
 	})
 	req, err := http.NewRequestWithContext(traced, http.MethodPost, c.endpoint, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
-	sent := &payload{bytes: body}
-	// The answer holds on to its request for as long as it is read.
-	defer sent.release()
 	if len(body) > 0 {
 		req.ContentLength = int64(len(body))
-		req.Body, req.GetBody = sent.reader(), func() (io.ReadCloser, error) { return sent.reader(), nil }
+		req.Body, req.GetBody = sent.reader(), sent.again
 	}
 	req.Header = c.header.Clone()
 	if !c.key.IsZero() {
@@ -102,38 +104,44 @@ func (c *Client) post(ctx context.Context, body []byte, stream bool) (*http.Resp
 }
 
 // payload is a request body that is let go when it has been sent: an answer may take
-// minutes, and with a transcript in it the body is the largest part of a turn.
-type payload struct{ bytes []byte }
-
-// reader returns a reader of the whole body. A transport asks for one before the answer
-// begins only.
-func (p *payload) reader() io.ReadCloser { return &payloadReader{left: p.bytes} }
-
-func (p *payload) release() { p.bytes = nil }
-
-// payloadReader lets go of the bytes when it is closed, which a transport does behind
-// the last one, or in the middle when it gives up.
-type payloadReader struct {
-	mu   sync.Mutex // guards left
-	left []byte
+// minutes, and with a transcript in it the body is the largest part of a turn. Readers of
+// other types than bytes.Reader could let go of it by themselves, but a transport sends
+// the header in a packet of its own before them.
+type payload struct {
+	mu    sync.Mutex // guards what follows
+	bytes []byte
+	first *bytes.Reader // nil before, and when the body had to be read anew
 }
 
-func (r *payloadReader) Read(b []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.left) == 0 {
-		return 0, io.EOF
+// reader returns the body, for the first time.
+func (p *payload) reader() io.ReadCloser {
+	p.first = bytes.NewReader(p.bytes)
+	return io.NopCloser(p.first)
+}
+
+// again returns the body for another attempt of the transport, before the answer begins.
+// It is kept then: which of the attempts has been written nobody can tell.
+func (p *payload) again() (io.ReadCloser, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.first = nil
+	return io.NopCloser(bytes.NewReader(p.bytes)), nil
+}
+
+// wrote is called by whoever has read the body, or given up.
+func (p *payload) wrote() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.first != nil {
+		p.first.Reset(nil)
 	}
-	n := copy(b, r.left)
-	r.left = r.left[n:]
-	return n, nil
 }
 
-func (r *payloadReader) Close() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.left = nil
-	return nil
+// release forgets the body: nobody asks for it again.
+func (p *payload) release() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.bytes = nil
 }
 
 // read yields the answer, read as what it calls itself. The last value is a Response
@@ -170,8 +178,8 @@ func (x *exchange) readDocument(yield func(Event, error) bool) {
 		yield(ev, unreadable(err))
 		return
 	}
-	if text := ev.Response.Text() + ev.Response.Refusal(); x.stream && text != "" {
-		if !yield(Event{Delta: text}, nil) {
+	if said := Read(ev.Response.Items); x.stream && said.Text+said.Refusal != "" {
+		if !yield(Event{Delta: said.Text + said.Refusal}, nil) {
 			return
 		}
 	}

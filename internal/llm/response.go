@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -27,13 +28,13 @@ type Response struct {
 }
 
 // Calls returns the tools that the model asks for, in its own order.
-func (r Response) Calls() []agent.ToolCall { return Calls(r.Items) }
+func (r Response) Calls() []agent.ToolCall { return Read(r.Items).Calls }
 
 // Text returns what the model says.
-func (r Response) Text() string { return Text(r.Items) }
+func (r Response) Text() string { return Read(r.Items).Text }
 
 // Refusal returns the words in which the model declines, "" when it does not.
-func (r Response) Refusal() string { return Refusal(r.Items) }
+func (r Response) Refusal() string { return Read(r.Items).Refusal }
 
 // item is what is read of an output item; the rest of it is only passed on.
 type item struct {
@@ -55,55 +56,47 @@ const (
 	itemReasoning      = "reasoning"
 )
 
-// Calls returns the function calls among output items, in their order.
-func Calls(items []json.RawMessage) []agent.ToolCall {
-	var out []agent.ToolCall
-	for _, i := range parse(items, itemFunctionCall) {
-		out = append(out, agent.ToolCall{ID: agent.CallID(i.CallID), Name: i.Name, Arguments: i.Arguments})
-	}
-	return out
+// Said is what output items say.
+type Said struct {
+	// Calls are the function calls, in their order.
+	Calls []agent.ToolCall
+	// Text is the output text, put together, and Refusal the refusals.
+	Text, Refusal string
 }
 
-// Text returns the output text among output items, put together.
-func Text(items []json.RawMessage) string {
-	var b strings.Builder
-	for _, i := range parse(items, itemMessage) {
-		for _, c := range i.Content {
-			if c.Type == "output_text" {
-				b.WriteString(c.Text)
+// Answer is what the model says to the user: its text, or its refusal.
+func (s Said) Answer() string { return cmp.Or(s.Text, s.Refusal) }
+
+// Read reads output items. One that is of another type says nothing, and may have members
+// of any shape; neither does one that cannot be read.
+func Read(items []json.RawMessage) Said {
+	var s Said
+	var text, refusal strings.Builder
+	for _, raw := range items {
+		i, err := readItem(raw)
+		switch {
+		case err != nil:
+		case i.Type == itemFunctionCall:
+			s.Calls = append(s.Calls, agent.ToolCall{ID: agent.CallID(i.CallID), Name: i.Name, Arguments: i.Arguments})
+		case i.Type == itemMessage:
+			for _, c := range i.Content {
+				switch c.Type {
+				case "output_text":
+					text.WriteString(c.Text)
+				case "refusal":
+					refusal.WriteString(c.Refusal)
+				}
 			}
 		}
 	}
-	return b.String()
+	s.Text, s.Refusal = text.String(), refusal.String()
+	return s
 }
 
-// Refusal returns the refusals among output items, put together.
-func Refusal(items []json.RawMessage) string {
-	var b strings.Builder
-	for _, i := range parse(items, itemMessage) {
-		for _, c := range i.Content {
-			if c.Type == "refusal" {
-				b.WriteString(c.Refusal)
-			}
-		}
-	}
-	return b.String()
-}
-
-// parse reads the items of one type. Its kind is looked at first: items of other
-// kinds have members of other shapes, which are none of our business.
-func parse(raw []json.RawMessage, kind string) []item {
-	var out []item
-	for _, r := range raw {
-		if typeOf(r) != kind {
-			continue
-		}
-		var i item
-		if err := json.Unmarshal(r, &i); err == nil {
-			out = append(out, i)
-		}
-	}
-	return out
+// readItem reads an item. With an error its type is still told, unless it is no object.
+func readItem(raw json.RawMessage) (i item, err error) {
+	err = json.Unmarshal(raw, &i)
+	return i, err
 }
 
 func typeOf(raw json.RawMessage) string {

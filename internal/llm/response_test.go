@@ -23,6 +23,5 @@ func TestResponse_ReadsItsItemsInOrder(t *testing.T) {
 }
 
 func TestResponse_Empty(t *testing.T) {
-	want(t, llm.Calls(nil), []agent.ToolCall(nil))
-	want(t, llm.Text(nil)+llm.Refusal(nil), "")
+	want(t, llm.Read(nil), llm.Said{})
 }

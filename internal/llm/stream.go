@@ -192,13 +192,13 @@ func check(r *Response) error {
 		if !isObject(raw) {
 			return fmt.Errorf("%w: output item %d is no object", errMalformed, n)
 		}
-		switch kind := typeOf(raw); kind {
+		i, err := readItem(raw)
+		switch i.Type {
 		case itemMessage, itemFunctionCall:
-			var i item
-			if err := json.Unmarshal(raw, &i); err != nil {
+			if err != nil {
 				return fmt.Errorf("%w: output item %d: %w", errMalformed, n, err)
 			}
-			if kind != itemFunctionCall {
+			if i.Type != itemFunctionCall {
 				continue
 			}
 			if i.CallID == "" || i.Name == "" || seen[i.CallID] {

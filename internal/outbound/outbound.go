@@ -75,8 +75,9 @@ func NewTransport(p Policy) *Transport {
 		// A compressed stream arrives in lumps, and its size says nothing.
 		DisableCompression: true,
 		// Every running turn holds a connection, and what is large passes by these
-		// buffers anyway.
-		WriteBufferSize: 1 << 10,
+		// buffers anyway. A turn that continues from a response is small: it and its
+		// header are one write.
+		WriteBufferSize: 4 << 10,
 		ReadBufferSize:  1 << 10,
 	}
 	return t

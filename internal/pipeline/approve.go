@@ -46,7 +46,7 @@ func (p *Pipeline) met(ctx context.Context, s agent.Session, t agent.Turn) ([]st
 		return nil, err
 	}
 	var names []string
-	for _, c := range llm.Calls(items) {
+	for _, c := range llm.Read(items).Calls {
 		if !slices.Contains(names, c.Name) {
 			names = append(names, c.Name)
 		}

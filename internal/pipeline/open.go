@@ -45,13 +45,16 @@ type Execution struct {
 // is that of the public request.
 func (x Execution) SHA256() string {
 	turn := x.UserTurn.SHA256()
+	if x.Mode == "" && x.ToolChoiceName == "" && x.SystemPrompt == nil && x.ClientTools == nil {
+		return turn
+	}
 	added, err := encode(struct {
 		Turn, Mode, ToolChoice string
 		SystemPrompt           *string
 		ClientTools            json.RawMessage
 	}{turn, string(x.Mode), x.ToolChoiceName, x.SystemPrompt, x.ClientTools})
-	if err != nil || x.Mode == "" && x.ToolChoiceName == "" && x.SystemPrompt == nil && x.ClientTools == nil {
-		return turn // tools that tool.ParseClient returned are JSON
+	if err != nil {
+		return turn // cannot happen: tools that tool.ParseClient returned are JSON
 	}
 	return prompt.SHA256(added)
 }

@@ -181,6 +181,7 @@ type Pipeline struct {
 	transcripts  transcripts
 	moves        moves
 	turnsOf      quota.Counter[agent.OrgID]
+	runners      runners
 	work         sync.WaitGroup
 	stop         context.CancelFunc
 	// leasing ends behind the last turn, by stopLeasing.

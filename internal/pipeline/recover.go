@@ -251,6 +251,7 @@ func (p *Pipeline) Drain(ctx context.Context) error {
 	}
 	p.mu.Unlock()
 	defer p.leasing.Wait()
+	defer p.runners.close()
 	if p.stopLeasing != nil {
 		defer p.stopLeasing()
 	}

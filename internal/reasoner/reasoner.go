@@ -226,7 +226,7 @@ func (r *run) ask(ctx context.Context) error {
 			}
 			if ev.Response != nil && shown == 0 {
 				// What an answer that broke off says is worth as much in one piece as in many.
-				if text := answerText(ev.Response.Items); text != "" && len(text) <= r.limits.OutputBytes {
+				if text := llm.Read(ev.Response.Items).Answer(); text != "" && len(text) <= r.limits.OutputBytes {
 					r.journal.Delta(text)
 				}
 			}
@@ -261,7 +261,8 @@ func (r *run) ask(ctx context.Context) error {
 // accept takes a complete response in. Its commit waits for the next step, which
 // follows at once: a dispatch, a hand-over to the client, or the end of the turn.
 func (r *run) accept(ctx context.Context, resp llm.Response, shown bool) error {
-	calls, text := llm.Calls(resp.Items), answerText(resp.Items)
+	said := llm.Read(resp.Items)
+	calls, text := said.Calls, said.Answer()
 	// Whatever becomes of the response. An error says that its tools must not run.
 	unaffordable := r.account.Charge(ctx, resp.Usage, len(calls))
 	if len(calls) == 0 && text == "" {

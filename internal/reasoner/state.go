@@ -64,7 +64,8 @@ func (s *state) apply(step agent.Step) {
 		s.responseID = a.ResponseID
 		s.refusals.answered(len(s.calls))
 		s.items = append(s.items, a.Items...)
-		s.calls, s.text = llm.Calls(a.Items), answerText(a.Items)
+		said := llm.Read(a.Items)
+		s.calls, s.text = said.Calls, said.Answer()
 		for _, c := range s.calls {
 			s.seen[c.ID] = true
 		}
@@ -128,14 +129,6 @@ func (s *state) lastResults() []agent.ToolResult {
 		out = append(out, s.results[c.ID])
 	}
 	return out
-}
-
-// answerText is what the model says to the user: its text, or its refusal.
-func answerText(items []json.RawMessage) string {
-	if text := llm.Text(items); text != "" {
-		return text
-	}
-	return llm.Refusal(items)
 }
 
 // Abandon returns an explicit result for each call that the journal leaves open,

@@ -33,6 +33,9 @@ func EncodeApproved(tools []string) []byte {
 
 // DecodeApproved reads it again. Of what cannot be read nothing is approved.
 func DecodeApproved(stored []byte) []string {
+	if len(stored) == 0 {
+		return nil
+	}
 	var tools []string
 	if err := json.Unmarshal(stored, &tools); err != nil {
 		return nil

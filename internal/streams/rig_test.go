@@ -42,6 +42,7 @@ type rig struct {
 // options is what a test may choose.
 type options struct {
 	path    string // the data file; default a new one
+	model   string // the address of another model than the script
 	server  server.Config
 	journal func(pipeline.Store) pipeline.Store
 	wrap    func(http.Handler) http.Handler
@@ -69,8 +70,12 @@ func newRig(t testing.TB, o options, script ...llmtest.Reply) *rig {
 	sessions, err := session.New(session.Config{Store: store, Catalog: catalog, Registry: registry, Contexts: contexts{}, Log: log})
 	must(err)
 	late.Manager = sessions
-	r := &rig{provider: llmtest.New(t, script...)}
-	loop, err := reasoner.New(reasoner.Config{Model: llm.New(llm.Config{BaseURL: r.provider.URL, IdleTimeout: time.Hour}), Sessions: store, Registry: registry, Log: log})
+	r := &rig{}
+	if o.model == "" {
+		r.provider = llmtest.New(t, script...)
+		o.model = r.provider.URL
+	}
+	loop, err := reasoner.New(reasoner.Config{Model: llm.New(llm.Config{BaseURL: o.model, IdleTimeout: time.Hour}), Sessions: store, Registry: registry, Log: log})
 	must(err)
 	var journal pipeline.Store = store
 	if o.journal != nil {

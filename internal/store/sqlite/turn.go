@@ -61,11 +61,10 @@ func (s *Store) OpenTurn(ctx context.Context, n store.NewTurn) error {
 		if !n.Turn.UpdatedAt.IsZero() {
 			updated = micros(n.Turn.UpdatedAt)
 		}
-		ordinal, err := s.admit(ctx, q, n, updated)
-		if err != nil {
+		if err := s.admit(ctx, q, n, updated); err != nil {
 			return err
 		}
-		if err := q.InsertTurn(ctx, insertTurn(n.Turn, fault, ordinal, created, updated)); err != nil {
+		if err := q.InsertTurn(ctx, insertTurn(n.Turn, fault, created, updated)); err != nil {
 			if isRepeated(err) {
 				return store.ErrExists
 			}
@@ -85,19 +84,19 @@ func (s *Store) OpenTurn(ctx context.Context, n store.NewTurn) error {
 }
 
 // admit makes sure that the session is there, free, and as the turn expects it, and
-// gives the turn its ordinal.
-func (s *Store) admit(ctx context.Context, q *db.Queries, n store.NewTurn, updated int64) (ordinal int64, err error) {
+// counts the turn in it.
+func (s *Store) admit(ctx context.Context, q *db.Queries, n store.NewTurn, updated int64) error {
 	k := n.Turn.Key
 	version := n.SessionVersion
 	if version == 0 {
 		// A new session; what is in the way of it is found below.
 		if n.Session == nil {
-			return 0, s.refusal(ctx, q, n)
+			return s.refusal(ctx, q, n)
 		}
 		if err := s.insertSession(ctx, q, *n.Session, n.By); errors.Is(err, store.ErrExists) {
-			return 0, s.refusal(ctx, q, n)
+			return s.refusal(ctx, q, n)
 		} else if err != nil {
-			return 0, err
+			return err
 		}
 		version = 1
 	}
@@ -105,12 +104,12 @@ func (s *Store) admit(ctx context.Context, q *db.Queries, n store.NewTurn, updat
 	if n.Turn.Queued {
 		queues = 1
 	}
-	ordinal, err = q.Admit(ctx, db.AdmitParams{Org: k.Org, SessionID: k.Session, Version: version, Queues: queues,
+	admitted, err := q.Admit(ctx, db.AdmitParams{Org: k.Org, SessionID: k.Session, Version: version, Queues: queues,
 		SolutionContext: n.SolutionContext, LastResponseID: n.LastResponseID, ModeEntry: string(n.ModeEntry), UpdatedAt: updated})
-	if errors.Is(err, sql.ErrNoRows) {
+	if err == nil && admitted == 0 {
 		err = s.refusal(ctx, q, n)
 	}
-	return ordinal, err
+	return err
 }
 
 // refusal says why a turn is not admitted.
@@ -242,7 +241,7 @@ func (s *Store) Queued(ctx context.Context) (int64, error) {
 	return n, explain("count the turns that are queued", err)
 }
 
-func insertTurn(t agent.Turn, fault []byte, ordinal, created, updated int64) db.InsertTurnParams {
+func insertTurn(t agent.Turn, fault []byte, created, updated int64) db.InsertTurnParams {
 	state := t.State
 	if state == "" {
 		state = agent.TurnAccepted
@@ -251,7 +250,6 @@ func insertTurn(t agent.Turn, fault []byte, ordinal, created, updated int64) db.
 		Org:                t.Key.Org,
 		SessionID:          t.Key.Session,
 		TurnID:             t.Key.Turn,
-		Ordinal:            ordinal,
 		UserID:             t.User,
 		State:              state,
 		Request:            t.Request,

@@ -17,8 +17,13 @@ import (
 // waits for the others.
 const maxGroup = 64
 
-// foldAfter is how many commits the log takes before it is folded into the data file.
-const foldAfter = 64
+// foldAfter is how many units the log takes, in foldCommits commits at least, before it is
+// folded into the data file. Pages that many of them change are then copied once, and two
+// syncs serve all. Turns one by one fill some 25 MiB of log with so many.
+const (
+	foldAfter   = 512
+	foldCommits = 64
+)
 
 var (
 	errClosed   = errors.New("the store is closed")
@@ -40,10 +45,11 @@ type writer struct {
 	q    *db.Queries // prepared on conn
 	tx   control
 
-	// full is told when foldAfter commits stand in the log; see upkeep.fold.
+	// full is told when enough stands in the log; see foldAfter and upkeep.fold.
 	full      chan struct{}
-	foldAfter int // 0 is never; whoever writes uses it, and unfolded
+	foldAfter int // 0 is never; whoever writes uses it, and what follows
 	unfolded  int
+	commits   int // that unfolded came in
 
 	told atomic.Pointer[func(took time.Duration, units int)] // of each commit; see Store.OnCommit
 
@@ -269,7 +275,7 @@ func (w *writer) commit(group []*job) {
 	// One alone; or the file refused the group, perhaps because of one of them. Then
 	// nothing was written, and each gets a transaction of its own.
 	for _, j := range group {
-		j.err = w.transact(func() error { return j.run(j.ctx, w.q) })
+		j.err = w.transact(1, func() error { return j.run(j.ctx, w.q) })
 	}
 }
 
@@ -277,7 +283,7 @@ func (w *writer) commit(group []*job) {
 // that none was written.
 func (w *writer) together(group []*job) error {
 	ctx := context.Background()
-	return w.transact(func() error {
+	return w.transact(len(group), func() error {
 		for _, j := range group {
 			if _, err := w.tx.savepoint.ExecContext(ctx); err != nil {
 				return err
@@ -297,9 +303,9 @@ func (w *writer) together(group []*job) error {
 	})
 }
 
-// transact runs one transaction, which is rolled back when its content fails or panics,
-// or when it cannot be committed.
-func (w *writer) transact(run func() error) error {
+// transact runs one transaction of so many units, which is rolled back when its content
+// fails or panics, or when it cannot be committed.
+func (w *writer) transact(units int, run func() error) error {
 	ctx := context.Background()
 	if _, err := w.tx.begin.ExecContext(ctx); err != nil {
 		return fmt.Errorf("begin: %w", err)
@@ -318,8 +324,9 @@ func (w *writer) transact(run func() error) error {
 		return fmt.Errorf("commit: %w", err)
 	}
 	committed = true
-	if w.unfolded++; w.foldAfter > 0 && w.unfolded >= w.foldAfter {
-		w.unfolded = 0
+	w.unfolded, w.commits = w.unfolded+units, w.commits+1
+	if w.foldAfter > 0 && w.unfolded >= w.foldAfter && w.commits >= foldCommits {
+		w.unfolded, w.commits = 0, 0
 		select {
 		case w.full <- struct{}{}:
 		default: // it is being folded

@@ -48,7 +48,7 @@ func (q *Queries) Admission(ctx context.Context, arg AdmissionParams) (Admission
 	return i, err
 }
 
-const admit = `-- name: Admit :one
+const admit = `-- name: Admit :execrows
 UPDATE sessions SET turns = turns + 1, solution_context = coalesce(?1, solution_context),
   last_response_id = coalesce(?2, last_response_id),
   mode_entry = coalesce(nullif(CAST(?3 AS TEXT), ''), mode_entry), updated_at = ?4
@@ -57,7 +57,6 @@ WHERE sessions.org = ?5 AND sessions.session_id = ?6 AND sessions.version = ?7
     WHERE a.org = sessions.org AND a.session_id = sessions.session_id AND a.state IN ('accepted', 'running', 'waiting') AND a.queued = 0)
   AND NOT EXISTS (SELECT 1 FROM turns AS w
     WHERE w.org = sessions.org AND w.session_id = sessions.session_id AND w.queued = 1))
-RETURNING turns
 `
 
 type AdmitParams struct {
@@ -72,9 +71,10 @@ type AdmitParams struct {
 }
 
 // Counts a turn that is admitted, and no other: the session is as the turn expects it,
-// and free unless the turn queues. Why one is not Admission tells.
+// and free unless the turn queues. Why one is not Admission tells. It returns nothing: with
+// RETURNING SQLite would keep a copy of the page in case the statement fails halfway.
 func (q *Queries) Admit(ctx context.Context, arg AdmitParams) (int64, error) {
-	row := q.queryRow(ctx, q.admitStmt, admit,
+	result, err := q.exec(ctx, q.admitStmt, admit,
 		arg.SolutionContext,
 		arg.LastResponseID,
 		arg.ModeEntry,
@@ -84,9 +84,10 @@ func (q *Queries) Admit(ctx context.Context, arg AdmitParams) (int64, error) {
 		arg.Version,
 		arg.Queues,
 	)
-	var turns int64
-	err := row.Scan(&turns)
-	return turns, err
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const countSessions = `-- name: CountSessions :one

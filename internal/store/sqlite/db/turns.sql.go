@@ -143,15 +143,16 @@ func (q *Queries) IdleQueues(ctx context.Context, size int64) ([]IdleQueuesRow, 
 const insertTurn = `-- name: InsertTurn :exec
 INSERT INTO turns (org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream,
   response, fault, continuation_sha256, deadline, created_at, updated_at, queued)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
-  ?12, ?13, ?14, ?15, ?16, ?17, ?18)
+VALUES (?1, ?2, ?3,
+  (SELECT s.turns FROM sessions AS s WHERE s.org = ?1 AND s.session_id = ?2),
+  ?4, ?5, ?6, ?7, ?8, ?9, ?10,
+  ?11, ?12, ?13, ?14, ?15, ?16, ?17)
 `
 
 type InsertTurnParams struct {
 	Org                agent.OrgID
 	SessionID          agent.SessionID
 	TurnID             agent.TurnID
-	Ordinal            int64
 	UserID             agent.UserID
 	State              agent.TurnState
 	Request            []byte
@@ -168,12 +169,12 @@ type InsertTurnParams struct {
 	Queued             bool
 }
 
+// The ordinal is the session's count, in which Admit has counted the turn.
 func (q *Queries) InsertTurn(ctx context.Context, arg InsertTurnParams) error {
 	_, err := q.exec(ctx, q.insertTurnStmt, insertTurn,
 		arg.Org,
 		arg.SessionID,
 		arg.TurnID,
-		arg.Ordinal,
 		arg.UserID,
 		arg.State,
 		arg.Request,

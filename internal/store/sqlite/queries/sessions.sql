@@ -54,8 +54,9 @@ SELECT sqlc.embed(s),
 FROM sessions AS s WHERE s.org = @org AND s.session_id = @session_id;
 
 -- Counts a turn that is admitted, and no other: the session is as the turn expects it,
--- and free unless the turn queues. Why one is not Admission tells.
--- name: Admit :one
+-- and free unless the turn queues. Why one is not Admission tells. It returns nothing: with
+-- RETURNING SQLite would keep a copy of the page in case the statement fails halfway.
+-- name: Admit :execrows
 UPDATE sessions SET turns = turns + 1, solution_context = coalesce(sqlc.narg('solution_context'), solution_context),
   last_response_id = coalesce(sqlc.narg('last_response_id'), last_response_id),
   mode_entry = coalesce(nullif(CAST(@mode_entry AS TEXT), ''), mode_entry), updated_at = @updated_at
@@ -63,8 +64,7 @@ WHERE sessions.org = @org AND sessions.session_id = @session_id AND sessions.ver
   AND (CAST(@queues AS INTEGER) OR NOT EXISTS (SELECT 1 FROM turns AS a
     WHERE a.org = sessions.org AND a.session_id = sessions.session_id AND a.state IN ('accepted', 'running', 'waiting') AND a.queued = 0)
   AND NOT EXISTS (SELECT 1 FROM turns AS w
-    WHERE w.org = sessions.org AND w.session_id = sessions.session_id AND w.queued = 1))
-RETURNING turns;
+    WHERE w.org = sessions.org AND w.session_id = sessions.session_id AND w.queued = 1));
 
 -- What a transition of a turn moves in its session; NULL leaves it.
 -- name: MoveSession :exec

@@ -1,7 +1,10 @@
+-- The ordinal is the session's count, in which Admit has counted the turn.
 -- name: InsertTurn :exec
 INSERT INTO turns (org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream,
   response, fault, continuation_sha256, deadline, created_at, updated_at, queued)
-VALUES (@org, @session_id, @turn_id, @ordinal, @user_id, @state, @request, @body_sha256, @mode, @tools, @stream,
+VALUES (@org, @session_id, @turn_id,
+  (SELECT s.turns FROM sessions AS s WHERE s.org = @org AND s.session_id = @session_id),
+  @user_id, @state, @request, @body_sha256, @mode, @tools, @stream,
   @response, @fault, @continuation_sha256, @deadline, @created_at, @updated_at, @queued);
 
 -- name: Turn :one
