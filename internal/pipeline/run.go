@@ -42,12 +42,11 @@ func (p *Pipeline) start(t *reasoner.Turn, steps []agent.Step, j *journal, deadl
 	p.running[t.Key] = r
 	p.work.Add(1)
 	p.turnsOf.Add(t.Key.Org)
-	p.runners.run(p, turnRun{ctx, stopTimer, r, t, steps, j})
+	p.runners.run(p, &turnRun{ctx, stopTimer, r, t, steps, j})
 	return r
 }
 
-// goOn is what the goroutine of a turn does. It is no closure: that would hold the steps, with the
-// model requests in them, for as long as the turn takes.
+// goOn is what the goroutine of a turn does.
 func (p *Pipeline) goOn(ctx context.Context, stopTimer context.CancelFunc, r *running, t *reasoner.Turn, steps []agent.Step, j *journal) {
 	defer p.work.Done()
 	defer stopTimer()

@@ -16,7 +16,7 @@ const maxIdle = 64
 // (decision D135). What waits too long loses its stack to the garbage collector.
 type runners struct {
 	mu     sync.Mutex // guards what follows
-	idle   []chan turnRun
+	idle   []chan *turnRun
 	closed bool
 }
 
@@ -31,7 +31,7 @@ type turnRun struct {
 }
 
 // run has a goroutine run one turn.
-func (r *runners) run(p *Pipeline, t turnRun) {
+func (r *runners) run(p *Pipeline, t *turnRun) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if n := len(r.idle); n > 0 {
@@ -43,19 +43,22 @@ func (r *runners) run(p *Pipeline, t turnRun) {
 	go r.loop(p, t)
 }
 
-// loop runs turns until there are enough others to do so.
-func (r *runners) loop(p *Pipeline, t turnRun) {
-	next := make(chan turnRun, 1)
-	for ok := true; ok; t, ok = <-next {
+// loop runs turns until there are enough others to do so. It holds nothing of a turn that
+// runs or is over: the steps have model requests in them.
+func (r *runners) loop(p *Pipeline, next *turnRun) {
+	more := make(chan *turnRun, 1)
+	for ok := true; ok; next, ok = <-more {
+		t := *next
+		*next = turnRun{}
 		p.goOn(t.ctx, t.stopTimer, t.running, t.turn, t.steps, t.journal)
-		if !r.rest(next) {
+		if !r.rest(more) {
 			return
 		}
 	}
 }
 
 // rest reports whether another turn may come, or the end of next.
-func (r *runners) rest(next chan turnRun) bool {
+func (r *runners) rest(next chan *turnRun) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed || len(r.idle) >= maxIdle {

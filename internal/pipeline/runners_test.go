@@ -8,13 +8,13 @@ import (
 
 func TestRunners_TheLastToRestRunsTheNext_AndCloseEndsThem(t *testing.T) {
 	var r runners
-	place := func() chan turnRun { return make(chan turnRun, 1) }
+	place := func() chan *turnRun { return make(chan *turnRun, 1) }
 	first, last := place(), place()
 	if !r.rest(first) || !r.rest(last) {
 		t.Fatal("there is no place for two")
 	}
 	turn := &reasoner.Turn{}
-	r.run(nil, turnRun{turn: turn})
+	r.run(nil, &turnRun{turn: turn})
 	select {
 	case got := <-last:
 		if got.turn != turn {
