@@ -218,7 +218,7 @@ func (d *document) run(command, shown string, started bool) {
 	if started && len(d.servers) == 0 && !begins.MatchString(command) {
 		d.serve("aptix serve", "…")
 	}
-	ctx, cancel := context.WithTimeout(d.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(d.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := d.command(ctx, command+"\nrc=$?; export -p > "+d.env+"; exit $rc")
 	var typed strings.Builder

@@ -113,7 +113,7 @@ func TestSchema_TakesTheExampleOfTheGuide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(guide), "```yaml\n")
+	_, rest, _ := strings.Cut(string(guide), "```yaml modes/docs_writer.yaml\n")
 	example, _, ok := strings.Cut(rest, "```")
 	if !ok {
 		t.Fatal("docs/modes.md has no example")
