@@ -49,7 +49,8 @@ func TestBrowser_Chat(t *testing.T) {
 // Who hears of a turn late is shown its answer once: what the journal has is not added from
 // the stream again.
 func TestBrowser_LateReader(t *testing.T) {
-	b := newTab(t, llmtest.Reply{Calls: []llmtest.Call{{Name: "no_such_tool"}}}, llmtest.Reply{Text: "Said once."})
+	hold := make(chan struct{})
+	b := newTab(t, llmtest.Reply{Calls: []llmtest.Call{{Name: "no_such_tool"}}}, llmtest.Reply{Text: "Said once.", Block: hold})
 	b.do("POST", "/v1/sessions", `{"sessionId":"s1"}`)
 	b.open("/sessions/s1")
 	b.is(`window.real = window.fetch, window.fetch = async (url, options) => {
@@ -58,6 +59,7 @@ func TestBrowser_LateReader(t *testing.T) {
 	}`)
 	b.write("[data-send] textarea", "Tell me\r")
 	b.shows(".foot", "running")
+	close(hold)
 	b.is(`(window.real(location.pathname.replace("/sessions", "/v1/sessions") + "/turns").then((a) => a.text()).then((t) => { window.over = t.includes("completed"); }), window.over)`)
 	b.shows(".md", "Said once.")
 	b.shows("#status", "The answer is complete.")
