@@ -34,7 +34,7 @@ func newTenants(t *testing.T) *tenants {
 	t.Helper()
 	w := &tenants{whole: newWhole(t, func(p *parts) { p.door = true }), key: map[string]string{}}
 	holder := agent.Caller{User: "local"}
-	soon := time.Now().Add(200 * time.Millisecond)
+	var soon time.Time
 	ids := map[string]agent.KeyID{}
 	for _, k := range []struct {
 		name string
@@ -45,9 +45,13 @@ func newTenants(t *testing.T) *tenants {
 		{"ann", auth.NewKey{Org: "acme", User: "ann"}},
 		{"bob", auth.NewKey{Org: "acme", User: "bob"}},
 		{"gil", auth.NewKey{Org: "globex", User: "gil", Role: agent.RoleAdmin}},
-		{"expired", auth.NewKey{Org: "acme", User: "ann", Role: agent.RoleAdmin, ExpiresAt: soon}},
+		{"expired", auth.NewKey{Org: "acme", User: "ann", Role: agent.RoleAdmin}},
 		{"revoked", auth.NewKey{Org: "acme", User: "ann", Role: agent.RoleAdmin}},
 	} {
+		if k.name == "expired" {
+			soon = time.Now().Add(time.Second)
+			k.ExpiresAt = soon
+		}
 		made, text, err := w.keys.Create(t.Context(), holder, k.NewKey)
 		if err != nil {
 			t.Fatal(err)
