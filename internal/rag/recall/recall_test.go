@@ -20,7 +20,7 @@ import (
 
 // least are the figures under which the test fails, well under those that were
 // measured: the repository is the corpus, and it changes.
-var least = map[rag.Method]float64{rag.Lexical: 0.48, rag.Vector: 0.48, rag.Hybrid: 0.56}
+var least = map[rag.Method]float64{rag.Lexical: 0.40, rag.Vector: 0.48, rag.Hybrid: 0.56}
 
 // TestRecall indexes this repository as 'aptix index' does, with the offline embedder,
 // asks every question by each method and counts how many have the lines that answer them
