@@ -2,5 +2,9 @@
 
 package recall_test
 
-// few is how many questions are asked: 0 is all of them.
-const few = 0
+// few is how many questions are asked, of the part of the repository that corpus names: 0
+// is all of them.
+const (
+	few    = 0
+	corpus = "."
+)

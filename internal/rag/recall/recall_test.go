@@ -37,7 +37,7 @@ func TestRecall(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	update := folder.Updater{Keeper: store, Folder: folder.Folder{Path: root}, Embedder: embedding.Hashing{}}
+	update := folder.Updater{Keeper: store, Folder: folder.Folder{Path: filepath.Join(root, corpus)}, Embedder: embedding.Hashing{}}
 	report, err := update.Update(t.Context(), rag.Index{Org: "local", Name: "aptix", Repo: "aptix"})
 	if err != nil {
 		t.Fatal(err)

@@ -96,8 +96,9 @@ func TestLog_IsFolded(t *testing.T) {
 		return info.Size()
 	}
 	n := 0
+	const turns = 64
 	write := func() {
-		for range foldAfter {
+		for range turns {
 			if err := benchTurn(s, key(1, n), int64(min(n, 1)), t); err != nil {
 				t.Fatal(err)
 			}
@@ -113,11 +114,11 @@ func TestLog_IsFolded(t *testing.T) {
 		write()
 	}
 	if last := logged(t, s); last > 2*first {
-		t.Errorf("the log has %d bytes after %d turns and %d after ten times as many", first, foldAfter, last)
+		t.Errorf("the log has %d bytes after %d turns and %d after ten times as many", first, turns, last)
 	}
 	// The writer sees to it by itself.
 	before := size()
-	s.writer.foldAfter = foldAfter
+	s.writer.foldAfter = turns
 	write()
 	eventually(t, "the folding", func() bool { return size() > before })
 }
