@@ -71,7 +71,7 @@ func (c *Console) overview(ctx context.Context, by agent.Caller, known map[agent
 		}
 		t := turns[len(turns)-1]
 		row, ok := known[t.Key]
-		if !ok {
+		if !ok || !row.updated.Equal(t.UpdatedAt) { // it may be of an erased session of this name
 			if row, err = c.overviewRow(ctx, t); err != nil {
 				return overview{}, err
 			}

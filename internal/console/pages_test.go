@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/console"
@@ -173,6 +174,26 @@ func TestSessions_ArePaged(t *testing.T) {
 	}
 	if a := r.do("GET", "/sessions?q=a07", ""); strings.Count(a.body, "<li>") != 1 {
 		t.Errorf("a search for one session finds\n%s", a.body)
+	}
+}
+
+// What an erased session said does not show up in one that has its names.
+func TestLive_ErasedAndBegunAgain(t *testing.T) {
+	r := newRig(t, nil, llmtest.Reply{Text: "Yes."}, llmtest.Reply{Text: "Yes."})
+	r.do("POST", "/v1/agent/execute", `{"sessionId":"s1","turnId":"t1","instruction":"Before the erasure"}`)
+	if a := r.do("GET", "/live", ""); !strings.Contains(a.body, "Before the erasure") {
+		t.Fatalf("the page: %s", a.body)
+	}
+	r.do("DELETE", "/v1/sessions/s1", "")
+	r.do("POST", "/v1/agent/execute", `{"sessionId":"s1","turnId":"t1","instruction":"After the erasure"}`)
+	for until := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		a := r.do("GET", "/live", "")
+		if strings.Contains(a.body, "After the erasure") {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatalf("the page: %s", a.body)
+		}
 	}
 }
 
