@@ -303,6 +303,16 @@ func (w *writer) together(group []*job) error {
 	})
 }
 
+// fills counts a commit of so many units, and reports whether the log is to be folded.
+func (w *writer) fills(units int) bool {
+	w.unfolded, w.commits = w.unfolded+units, w.commits+1
+	if w.foldAfter == 0 || w.unfolded < w.foldAfter || w.commits < foldCommits {
+		return false
+	}
+	w.unfolded, w.commits = 0, 0
+	return true
+}
+
 // transact runs one transaction of so many units, which is rolled back when its content
 // fails or panics, or when it cannot be committed.
 func (w *writer) transact(units int, run func() error) error {
@@ -324,9 +334,7 @@ func (w *writer) transact(units int, run func() error) error {
 		return fmt.Errorf("commit: %w", err)
 	}
 	committed = true
-	w.unfolded, w.commits = w.unfolded+units, w.commits+1
-	if w.foldAfter > 0 && w.unfolded >= w.foldAfter && w.commits >= foldCommits {
-		w.unfolded, w.commits = 0, 0
+	if w.fills(units) {
 		select {
 		case w.full <- struct{}{}:
 		default: // it is being folded

@@ -205,6 +205,26 @@ func TestWriter_GoesOnAfterAPanic(t *testing.T) {
 	}
 }
 
+// Large groups do not have the log folded more often: each fold costs two syncs.
+func TestWriter_FoldsAfterManyCommitsOfManyUnits(t *testing.T) {
+	for _, tt := range []struct{ foldAfter, units, commits int }{
+		{512, 1, 512}, {512, 8, 64}, {512, 512, 64}, {512, 7, 74}, {64, 1, 64},
+	} {
+		w := &writer{foldAfter: tt.foldAfter}
+		for range 2 { // the second time as the first
+			n := 1
+			for ; n < 1000 && !w.fills(tt.units); n++ {
+			}
+			if n != tt.commits {
+				t.Errorf("after %d, with %d units each: folded at commit %d, want %d", tt.foldAfter, tt.units, n, tt.commits)
+			}
+		}
+	}
+	if never := (&writer{}); never.fills(1000) {
+		t.Error("0 is not never")
+	}
+}
+
 // What pauses the writer shares no transaction with those that wait beside it.
 func TestWriter_PausesBetweenTransactions(t *testing.T) {
 	s := temporary(t)
