@@ -90,6 +90,7 @@ func (p *Pipeline) Execute(ctx context.Context, by agent.Caller, x Execution) (k
 			if unlock, err = p.ended(ctx, old, unlock); err != nil {
 				return key, 0, errStopping(key.Turn)
 			}
+			err = errStopping(key.Turn) // of those that were begun and erased meanwhile there may be more
 			continue
 		}
 		if err := p.Store.Room(); err != nil { // the model is not asked for what cannot be kept
