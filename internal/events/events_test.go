@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -104,6 +105,100 @@ func TestLog_EventsArriveAsTheyAreAppended(t *testing.T) {
 		log.Close()
 		wg.Wait()
 		wantSequences(t, got, want...)
+	})
+}
+
+// Where many turns run, text is gathered; what is no text is told of at once, and so are
+// the first text after a pause and everything where few run.
+func TestLog_TextIsGatheredWhereManyTurnsRun(t *testing.T) {
+	other := agent.Event{Type: agent.EventModeChanged, SessionID: key.Session, TurnID: key.Turn}
+	for name, c := range map[string]struct {
+		turns int // that run, for each processor
+		event func(sequence int64) agent.Event
+		pause time.Duration // before the second event
+		after time.Duration // from the second event on until it is there
+	}{
+		"few turns":         {1, event, time.Millisecond, 0},
+		"some turns":        {250, event, time.Millisecond, 19 * time.Millisecond},
+		"many turns":        {500, event, time.Millisecond, 39 * time.Millisecond},
+		"very many turns":   {2000, event, time.Millisecond, 39 * time.Millisecond},
+		"later text":        {500, event, 30 * time.Millisecond, 10 * time.Millisecond},
+		"text after a rest": {500, event, 40 * time.Millisecond, 0},
+		"no text": {500, func(sequence int64) agent.Event {
+			e := other
+			e.Sequence = sequence
+			return e
+		}, time.Millisecond, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				hub := events.NewHub()
+				log := hub.Open(key, 1)
+				for n := range c.turns*runtime.GOMAXPROCS(0) - 1 {
+					hub.Open(agent.TurnKey{Org: "acme", Session: "s1", Turn: agent.TurnID(fmt.Sprint(n))}, 1)
+				}
+				var came []time.Time
+				var got []int64
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					for e := range log.From(t.Context(), 0) {
+						came, got = append(came, time.Now()), append(got, e.Sequence)
+					}
+				})
+				synctest.Wait()
+				first := time.Now()
+				log.Append(event(1))
+				synctest.Wait()
+				time.Sleep(c.pause)
+				second := time.Now()
+				log.Append(c.event(2))
+				time.Sleep(time.Second)
+				log.Append(event(3))
+				synctest.Wait()
+				log.Append(event(4)) // Close holds nothing back
+				log.Close()
+				end := time.Now()
+				wg.Wait()
+				wantSequences(t, got, 1, 2, 3, 4)
+				want := []time.Time{first, second.Add(c.after), second.Add(time.Second), end}
+				for i := range came {
+					if d := came[i].Sub(want[i]); d.Abs() > time.Millisecond {
+						t.Errorf("event %d came %s after the first, want %s", i+1, came[i].Sub(first), want[i].Sub(first))
+					}
+				}
+			})
+		})
+	}
+}
+
+// Text that was gathered and then overtaken by what is no text comes before it, once.
+func TestLog_GatheredTextComesWithWhatFollows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub := events.NewHub()
+		log := hub.Open(key, 1)
+		for n := range 500*runtime.GOMAXPROCS(0) - 1 {
+			hub.Open(agent.TurnKey{Org: "acme", Session: "s1", Turn: agent.TurnID(fmt.Sprint(n))}, 1)
+		}
+		var got []int64
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for e := range log.From(t.Context(), 0) {
+				got = append(got, e.Sequence)
+			}
+		})
+		synctest.Wait()
+		log.Append(event(1))
+		synctest.Wait()
+		log.Append(event(2))
+		synctest.Wait()
+		wantSequences(t, got, 1)
+		log.Append(agent.Event{Type: agent.EventModeChanged, Sequence: 3})
+		synctest.Wait()
+		wantSequences(t, got, 1, 2, 3)
+		time.Sleep(time.Second) // what was to tell of the text finds nothing more
+		wantSequences(t, got, 1, 2, 3)
+		log.Close()
+		wg.Wait()
 	})
 }
 

@@ -1,7 +1,9 @@
 package events
 
 import (
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
@@ -11,15 +13,39 @@ import (
 // have just been told of it have come to read.
 const linger = 100 * time.Millisecond
 
+// Being told of text costs its follower a packet, which is most of what a piece of text
+// costs at all. So where many turns run, their text is gathered for a moment: as long as
+// it takes to be told once in each of them at tellings a second for each processor, but
+// not where that is no time to speak of, and never so long that a person sees it
+// (decision D150).
+const (
+	tellings    = 12_500
+	leastGather = 5 * time.Millisecond
+	mostGather  = 40 * time.Millisecond
+)
+
 // Hub finds the Log of a turn that is running in this process, or has run a moment ago.
 type Hub struct {
 	mu   sync.Mutex // guards logs; never held together with a Log's mutex
 	logs map[agent.TurnKey]*Log
+	// gather is how long text is gathered now, in nanoseconds.
+	gather atomic.Int64
+	// share is how long it is for each log.
+	share time.Duration
 }
 
 // NewHub returns a hub in which nothing runs.
 func NewHub() *Hub {
-	return &Hub{logs: make(map[agent.TurnKey]*Log)}
+	return &Hub{logs: make(map[agent.TurnKey]*Log), share: time.Second / time.Duration(tellings*runtime.GOMAXPROCS(0))}
+}
+
+// counted follows the number of logs. h.mu is held.
+func (h *Hub) counted() {
+	gather := min(time.Duration(len(h.logs))*h.share, mostGather)
+	if gather < leastGather {
+		gather = 0
+	}
+	h.gather.Store(int64(gather))
 }
 
 // Open begins the turn's Log; its next event has the sequence first. A turn has
@@ -30,6 +56,7 @@ func (h *Hub) Open(k agent.TurnKey, first int64) *Log {
 	h.mu.Lock()
 	old := h.logs[k]
 	h.logs[k] = l
+	h.counted()
 	h.mu.Unlock()
 	if old != nil {
 		old.Close()
@@ -51,6 +78,7 @@ func (h *Hub) Forget(k agent.TurnKey) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.logs, k)
+	h.counted()
 }
 
 // retire forgets a closed Log in a moment.
@@ -62,5 +90,6 @@ func (h *Hub) drop(l *Log) {
 	defer h.mu.Unlock()
 	if h.logs[l.key] == l {
 		delete(h.logs, l.key)
+		h.counted()
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/aptixhq/aptix/internal/agent"
 )
@@ -23,6 +24,9 @@ type Log struct {
 	others  []other    // the events that are no text, in order
 	closed  bool
 	waiting []*LogReader // those who have read everything and are to be told of more
+	told    time.Time    // when they last were told of text
+	later   *time.Timer  // tells them of gathered text; nil before it was first needed
+	soon    bool         // later is running
 }
 
 // other is an event that is no piece of text. Most are text, of which the rest is known.
@@ -70,15 +74,21 @@ func (l *Log) add(events []agent.Event) bool {
 	if l.closed {
 		return true
 	}
-	defer l.wake()
+	urgent := false
 	for i := range events {
 		e := &events[i]
 		if e.Sequence > l.next() {
-			return false
+			return false // and Close wakes
 		}
 		if e.Sequence == l.next() {
 			l.keep(e)
+			urgent = urgent || e.Type != agent.EventTextDelta
 		}
+	}
+	if urgent {
+		l.wake()
+	} else {
+		l.wakeForText()
 	}
 	return true
 }
@@ -116,6 +126,9 @@ func (l *Log) Close() {
 	l.mu.Lock()
 	closed, empty := l.closed, l.pieces.Len() == 0
 	l.closed = true
+	if l.later != nil {
+		l.later.Stop()
+	}
 	l.wake()
 	l.mu.Unlock()
 	switch {
@@ -125,6 +138,44 @@ func (l *Log) Close() {
 	default:
 		l.hub.retire(l)
 	}
+}
+
+// wakeForText tells the followers who wait, at once or when the text that comes now has
+// been gathered. The first text after a pause is not held back. l.mu is held.
+func (l *Log) wakeForText() {
+	if l.soon || len(l.waiting) == 0 {
+		return
+	}
+	gather := time.Duration(0)
+	if l.hub != nil { // else it comes from another process, which has gathered it
+		gather = time.Duration(l.hub.gather.Load())
+	}
+	if gather == 0 {
+		l.wake()
+		return
+	}
+	now := time.Now()
+	wait := gather - now.Sub(l.told)
+	if wait <= 0 {
+		l.told = now
+		l.wake()
+		return
+	}
+	l.soon = true
+	if l.later == nil {
+		l.later = time.AfterFunc(wait, l.wakeLater)
+	} else {
+		l.later.Reset(wait)
+	}
+}
+
+// wakeLater tells the followers of the text that was gathered.
+func (l *Log) wakeLater() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.soon = false
+	l.told = time.Now()
+	l.wake()
 }
 
 // wake tells the followers who wait to look again. l.mu is held.
@@ -162,17 +213,37 @@ func (l *Log) Reader(after int64) *LogReader {
 type LogReader struct {
 	log      *Log
 	position int64
-	grown    chan struct{}          // receives when there is more; one for all waits
-	waits    bool                   // is one of the log's waiting; guarded by the log's mutex
-	batch    *[maxReady]agent.Event // nil while it waits
-	used     int                    // of the batch
+	grown    chan struct{} // receives when there is more; one for all waits
+	waits    bool          // is one of the log's waiting; guarded by the log's mutex
+	batch    *batch        // nil while it waits
 }
 
-// maxReady is how many events a reader takes out of the Log at once.
-const maxReady = 64
+// batch is what readers read into.
+type batch struct {
+	events []agent.Event
+	pool   *sync.Pool // that it comes from
+}
 
-// batches are what readers read into. One that waits has none: it may wait long.
-var batches = sync.Pool{New: func() any { return new([maxReady]agent.Event) }}
+// maxReady is how many events a reader takes out of the Log at once. Mostly there are a
+// few, and of the last ones nobody says that they were looked at.
+const (
+	maxReady = 64
+	fewReady = 4
+)
+
+// Batches, for few events and for many. A reader that waits has none: it may wait long.
+var small, large sync.Pool
+
+func batchFor(n int) *batch {
+	pool, size := &small, fewReady
+	if n > fewReady {
+		pool, size = &large, maxReady
+	}
+	if b, ok := pool.Get().(*batch); ok {
+		return b
+	}
+	return &batch{events: make([]agent.Event, 0, size), pool: pool}
+}
 
 // Next implements Reader.
 func (r *LogReader) Next(context.Context) ([]agent.Event, <-chan struct{}, error) {
@@ -180,13 +251,12 @@ func (r *LogReader) Next(context.Context) ([]agent.Event, <-chan struct{}, error
 	l := r.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case r.position < int64(l.pieces.Len()):
-		r.batch = batches.Get().(*[maxReady]agent.Event)
-		ready := l.appendFrom(r.batch[:0], int(r.position))
-		r.used = len(ready)
-		r.position += int64(r.used)
-		return ready, nil, nil
+	switch there := int64(l.pieces.Len()) - r.position; {
+	case there > 0:
+		r.batch = batchFor(int(min(there, maxReady)))
+		r.batch.events = l.appendFrom(r.batch.events, int(r.position))
+		r.position += int64(len(r.batch.events))
+		return r.batch.events, nil, nil
 	case l.closed:
 		return nil, nil, io.EOF
 	case r.grown == nil:
@@ -204,7 +274,8 @@ func (r *LogReader) release() {
 	if r.batch == nil {
 		return
 	}
-	clear(r.batch[:r.used])
-	batches.Put(r.batch)
+	clear(r.batch.events)
+	r.batch.events = r.batch.events[:0]
+	r.batch.pool.Put(r.batch)
 	r.batch = nil
 }
