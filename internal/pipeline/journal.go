@@ -369,16 +369,23 @@ func (j *journal) show(steps []agent.Step) {
 	if j.live == nil {
 		return
 	}
+	// What was shown piece by piece is not made into events again: a long answer has
+	// thousands, and turns end all the time.
+	next := j.live.Next()
+	unseen := func(s agent.Step) bool {
+		return s.Kind != agent.StepAnswered || s.FirstEvent+int64(s.EventCount()) > next
+	}
 	n := hidden
 	for _, s := range steps {
-		n += s.EventCount()
+		if unseen(s) {
+			n += s.EventCount()
+		}
 	}
 	out := make([]agent.Event, 0, n)
 	for _, s := range steps {
-		if s.Kind == agent.StepAnswered && s.FirstEvent+int64(s.EventCount()) <= j.live.Next() {
-			continue // its text was shown piece by piece
+		if unseen(s) {
+			out = s.AppendEvents(out, j.key) // the log drops what it has already
 		}
-		out = s.AppendEvents(out, j.key) // the log drops what it has already
 	}
 	for n := hidden; n > 0; n-- {
 		out = append(out, j.piece(n))
