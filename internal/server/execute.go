@@ -70,7 +70,7 @@ func (s *Server) answerTurn(w http.ResponseWriter, r *http.Request, key agent.Tu
 	if err != nil {
 		return err
 	}
-	if err := s.still(r, answerFresh); err != nil {
+	if err := s.still(exchangeOf(r), r, time.Now(), answerFresh); err != nil {
 		return err
 	}
 	return writeOutcome(w, t)

@@ -70,7 +70,7 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.still(r, answerFresh); err != nil {
+	if err := s.still(exchangeOf(r), r, time.Now(), answerFresh); err != nil {
 		return err
 	}
 	return writeBody(w, http.StatusOK, "application/json", answer)

@@ -154,9 +154,8 @@ func (s *Server) identify(c class, r *http.Request) (agent.Caller, error) {
 // still makes sure that the credential of a request is as good as when it came, unless
 // that was found out just now. A long answer asks again and again: what is revoked ends
 // streams too. That nobody can say at the moment ends none.
-func (s *Server) still(r *http.Request, every time.Duration) error {
-	x := exchangeOf(r)
-	if s.auth == nil || x.class == public || time.Since(x.identified) < every {
+func (s *Server) still(x *exchange, r *http.Request, now time.Time, every time.Duration) error {
+	if s.auth == nil || x.class == public || now.Sub(x.identified) < every {
 		return nil
 	}
 	who, err := s.identify(x.class, r)

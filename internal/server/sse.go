@@ -35,9 +35,12 @@ func deliver[E any](s *Server, w http.ResponseWriter, r *http.Request, from even
 	defer closed()
 	s.noted.StreamOpened()
 	defer s.noted.StreamClosed()
-	ctx := r.Context()
+	ctx, x := r.Context(), exchangeOf(r)
 	out := &stream{w: w, rc: http.NewResponseController(w)}
-	heartbeat := time.NewTimer(s.nextHeartbeat())
+	// The timer runs on while events come, many times a second, and is set anew when it
+	// finds that they have.
+	silence, heard := s.nextHeartbeat(), time.Now()
+	heartbeat := time.NewTimer(silence)
 	defer heartbeat.Stop()
 	for {
 		ready, again, err := from.Next(ctx)
@@ -47,13 +50,13 @@ func deliver[E any](s *Server, w http.ResponseWriter, r *http.Request, from even
 		case err != nil:
 			return err
 		case len(ready) > 0:
-			if err := s.still(r, s.heartbeat/2); err != nil {
+			heard = time.Now()
+			if err := s.still(x, r, heard, s.heartbeat/2); err != nil {
 				return err
 			}
 			if err := write(out, ready, frame); err != nil || out.last == ends {
 				return err
 			}
-			heartbeat.Reset(s.nextHeartbeat())
 			continue
 		case !out.begun:
 			if err := out.flush(nil); err != nil {
@@ -62,8 +65,12 @@ func deliver[E any](s *Server, w http.ResponseWriter, r *http.Request, from even
 		}
 		select {
 		case <-again:
-		case <-heartbeat.C:
-			if err := s.still(r, 0); err != nil {
+		case now := <-heartbeat.C:
+			if left := silence - now.Sub(heard); left > 0 {
+				heartbeat.Reset(left)
+				continue
+			}
+			if err := s.still(x, r, now, 0); err != nil {
 				return err
 			}
 			// It keeps the connection alive through proxies, and finds out whether the
@@ -71,7 +78,8 @@ func deliver[E any](s *Server, w http.ResponseWriter, r *http.Request, from even
 			if err := out.flush([]byte(": still here\n\n")); err != nil {
 				return err
 			}
-			heartbeat.Reset(s.nextHeartbeat())
+			silence, heard = s.nextHeartbeat(), now
+			heartbeat.Reset(silence)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
