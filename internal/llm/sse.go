@@ -28,12 +28,36 @@ type sseReader struct {
 	large   *[]byte // buf, when it is one of largeBuffers
 	filled  int     // how much the last fill read
 	unread  []byte  // the part of buf that is not read yet
-	line    []byte  // a line that spans several fills of buf
-	data    []byte
+	line    lent    // a line that spans several fills of buf
+	data    []byte  // of the event; the reader's own only when it stands in kept
+	kept    lent
 	name    []byte
 	hasData bool
 	afterCR bool // the last line ended in CR; an LF that follows belongs to it
 	begun   bool
+}
+
+// lent is bytes in a large buffer, which is there only while it has some: most events are
+// read where they stand, and a stream waits nearly all its life.
+type lent struct {
+	bytes  []byte
+	buffer *[]byte
+}
+
+func (l *lent) append(b []byte) {
+	if l.buffer == nil {
+		l.buffer = largeBuffers.Get().(*[]byte)
+		l.bytes = (*l.buffer)[:0]
+	}
+	l.bytes = append(l.bytes, b...)
+}
+
+// clear gives the buffer back. What had to become longer is not it any more.
+func (l *lent) clear() {
+	if l.buffer != nil {
+		largeBuffers.Put(l.buffer)
+	}
+	*l = lent{}
 }
 
 // newSSEReader returns a reader that wants to be closed.
@@ -56,29 +80,47 @@ var largeBuffers = sync.Pool{New: func() any {
 
 // fill reads into the buffer, of which all has been used.
 func (s *sseReader) fill() (n int, err error) {
+	s.keep()
 	switch {
 	case s.large == nil && s.filled == smallBuffer:
 		s.large = largeBuffers.Get().(*[]byte)
 		s.buf = *s.large
 	case s.large != nil && s.filled < smallBuffer:
-		s.close()
+		s.shrink()
 	}
 	s.filled, err = s.r.Read(s.buf)
 	s.unread = s.buf[:s.filled]
 	return s.filled, err
 }
 
-// close gives the buffer back. What next has returned remains valid.
-func (s *sseReader) close() {
+// shrink gives the large buffer back.
+func (s *sseReader) shrink() {
 	if s.large != nil {
 		largeBuffers.Put(s.large)
 	}
 	s.large, s.buf, s.unread = nil, s.small, nil
 }
 
+// close gives all buffers back. What next has returned is not valid any more.
+func (s *sseReader) close() {
+	s.shrink()
+	s.line.clear()
+	s.kept.clear()
+}
+
+// keep copies data that stands where something else is about to be written.
+func (s *sseReader) keep() {
+	if s.hasData && s.kept.buffer == nil {
+		s.kept.append(s.data)
+		s.data = s.kept.bytes
+	}
+}
+
 // next returns the next event, io.EOF after the last one.
 func (s *sseReader) next() (serverEvent, error) {
-	s.data, s.name, s.hasData = s.data[:0], s.name[:0], false
+	s.data, s.name, s.hasData = nil, s.name[:0], false
+	s.line.clear()
+	s.kept.clear()
 	for {
 		line, err := s.nextLine()
 		if err != nil {
@@ -109,11 +151,14 @@ func (s *sseReader) field(line []byte) error {
 		if len(s.data)+len(value) >= s.max {
 			return errEventTooLarge
 		}
-		if s.hasData {
-			s.data = append(s.data, '\n')
+		if !s.hasData {
+			s.data, s.hasData = value, true
+			return nil
 		}
-		s.data = append(s.data, value...)
-		s.hasData = true
+		s.keep()
+		s.kept.append([]byte{'\n'})
+		s.kept.append(value)
+		s.data = s.kept.bytes
 	case "event":
 		s.name = append(s.name[:0], value...)
 	}
@@ -123,7 +168,7 @@ func (s *sseReader) field(line []byte) error {
 // nextLine returns the next line without its end. A last line without an end is
 // dropped with the event that it belongs to.
 func (s *sseReader) nextLine() ([]byte, error) {
-	s.line = s.line[:0]
+	whole := true
 	for {
 		if len(s.unread) == 0 {
 			if n, err := s.fill(); n == 0 {
@@ -142,21 +187,25 @@ func (s *sseReader) nextLine() ([]byte, error) {
 		}
 		i := lineEnd(s.unread)
 		if i < 0 {
-			if len(s.line)+len(s.unread) > s.max {
+			if whole {
+				s.keep()
+				s.line.bytes, whole = s.line.bytes[:0], false
+			}
+			if len(s.line.bytes)+len(s.unread) > s.max {
 				return nil, errEventTooLarge
 			}
-			s.line = append(s.line, s.unread...)
+			s.line.append(s.unread)
 			s.unread = nil
 			continue
 		}
 		s.afterCR = s.unread[i] == '\r'
 		line := s.unread[:i]
 		s.unread = s.unread[i+1:]
-		if len(s.line) == 0 {
+		if whole {
 			return line, nil
 		}
-		s.line = append(s.line, line...)
-		return s.line, nil
+		s.line.append(line)
+		return s.line.bytes, nil
 	}
 }
 

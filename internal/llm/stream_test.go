@@ -116,6 +116,25 @@ func TestStream_Items(t *testing.T) {
 	}
 }
 
+// What an answer returned is its own: the buffers it was read in are lent to the next one.
+func TestStream_AnAnswerStaysAsItWas(t *testing.T) {
+	numbered := func(n int) (body, item string) {
+		item = fmt.Sprintf(`{"type":"message","id":"msg_%02d","content":[{"type":"output_text","text":"%s"}]}`, n, strings.Repeat(string(rune('a'+n)), 5<<10))
+		return sse(fmt.Sprintf(`{"type":"response.completed","response":{"id":"resp_%02d","status":"completed","output":[%s]}}`, n, item)), item
+	}
+	var items, said []string
+	var answers []got
+	for n := range 20 {
+		body, item := numbered(n)
+		items, answers = append(items, item), append(answers, streamed(t, body))
+	}
+	for _, g := range answers {
+		want(t, g.Err, nil)
+		said = append(said, string(g.Response.Items[0]))
+	}
+	want(t, said, items)
+}
+
 func TestStream_TextThatIsNoUnicode(t *testing.T) {
 	g := streamed(t, sse(
 		"{\"type\":\"response.output_text.delta\",\"delta\":\"a\xe2\x82\"}",
