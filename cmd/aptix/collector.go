@@ -9,12 +9,15 @@ import (
 	"time"
 )
 
-// The room that the garbage collector leaves above what is in use, in bytes, or
-// leastPercent of what is in use if that is more. Go itself leaves as much again as is in
-// use. A small server would then collect every few turns, which costs a tenth of its
-// time; and ten thousand open streams would cost twice what they hold.
+// The room that the garbage collector leaves above what is in use, in bytes: what the
+// server allocates in two seconds, within bounds, or leastPercent of what is in use if
+// that is more. Go itself leaves as much again as is in use. A small server would then
+// collect every few turns, which costs a tenth of its time; and ten thousand open streams
+// would cost twice what they hold. With a thousand turns that stream, a collection takes
+// most of the time of both processors for 30 ms, so that there must not be many.
 const (
-	room         = 16 << 20
+	leastRoom    = 8 << 20
+	mostRoom     = 48 << 20
 	leastPercent = 25
 	mostPercent  = 1000
 )
@@ -50,6 +53,8 @@ func tuneCollector(ctx context.Context) {
 	defer ticker.Stop()
 	now := 100
 	idle := idleSince{}
+	_, before := inUse()
+	room := uint64(leastRoom)
 	for {
 		select {
 		case <-ctx.Done():
@@ -58,8 +63,9 @@ func tuneCollector(ctx context.Context) {
 		case <-ticker.C:
 		}
 		used, allocated := inUse()
+		room, before = roomFor(allocated-before, room), allocated
 		// A change stops the world for a moment; small ones are not worth it.
-		if want := collectorPercent(used); want > now+now/8 || want < now-now/8 {
+		if want := collectorPercent(used, room); want > now+now/8 || want < now-now/8 {
 			debug.SetGCPercent(want)
 			now = want
 		}
@@ -101,8 +107,14 @@ func inUse() (used, allocated uint64) {
 	return value(0) + value(1), value(2)
 }
 
+// roomFor returns the room for a server that has allocated so much in the last second. It
+// grows at once and shrinks in a few seconds.
+func roomFor(allocated, before uint64) uint64 {
+	return min(max(2*allocated, before/2, leastRoom), mostRoom)
+}
+
 // collectorPercent is the percentage of what is in use that may become garbage before
 // it is collected.
-func collectorPercent(inUse uint64) int {
+func collectorPercent(inUse, room uint64) int {
 	return min(max(leastPercent, int(100*room/max(inUse, 1))), mostPercent)
 }

@@ -12,12 +12,32 @@ import (
 
 func TestCollectorPercent_SmallServersSaveTimeLargeOnesMemory(t *testing.T) {
 	for _, tt := range []struct {
-		inUse uint64
-		want  int
-	}{{0, 1000}, {1 << 20, 1000}, {4 << 20, 400}, {16 << 20, 100}, {32 << 20, 50}, {64 << 20, 25}, {8 << 30, 25}} {
-		if got := collectorPercent(tt.inUse); got != tt.want {
-			t.Errorf("%d bytes in use: got %d %%, want %d %%", tt.inUse, got, tt.want)
+		inUse, room uint64
+		want        int
+	}{
+		{0, leastRoom, 1000}, {1 << 20, 16 << 20, 1000}, {4 << 20, 16 << 20, 400}, {16 << 20, 16 << 20, 100},
+		{32 << 20, 16 << 20, 50}, {32 << 20, 32 << 20, 100}, {64 << 20, 16 << 20, 25}, {8 << 30, mostRoom, 25},
+	} {
+		if got := collectorPercent(tt.inUse, tt.room); got != tt.want {
+			t.Errorf("%d bytes in use and room for %d: got %d %%, want %d %%", tt.inUse, tt.room, got, tt.want)
 		}
+	}
+}
+
+func TestRoomFor_FollowsWhatIsAllocated(t *testing.T) {
+	room := uint64(leastRoom)
+	for i, tt := range []struct{ allocated, want uint64 }{
+		{0, leastRoom}, {10 << 20, 20 << 20}, {1 << 30, mostRoom}, {0, mostRoom / 2}, {20 << 20, 40 << 20}, {0, 20 << 20},
+	} {
+		if room = roomFor(tt.allocated, room); room != tt.want {
+			t.Errorf("second %d: got room for %d bytes, want %d", i, room, tt.want)
+		}
+	}
+	for range 10 {
+		room = roomFor(0, room)
+	}
+	if room != leastRoom {
+		t.Errorf("a server that has become idle has room for %d bytes, want %d", room, uint64(leastRoom))
 	}
 }
 
