@@ -21,11 +21,12 @@ import (
 // exchange is one request whose answer has begun with a status of 2xx: from here on
 // the answer may have been generated, and nobody may ask for it again.
 type exchange struct {
-	c      *Client
-	ctx    context.Context // the caller's, to tell his wish from our bounds
-	w      *watch
-	resp   *http.Response
-	stream bool
+	reducer // of a stream, which events reads
+	events  *sseReader
+	ctx     context.Context // the caller's, to tell his wish from our bounds
+	w       *watch
+	resp    *http.Response
+	stream  bool
 }
 
 // errUnsent marks a fault that came before there was a connection, so that the
@@ -57,7 +58,7 @@ func (c *Client) open(ctx context.Context, body []byte, stream bool, within time
 		w.close()
 		return nil, err
 	}
-	return &exchange{c: c, ctx: ctx, w: w, resp: resp, stream: stream}, nil
+	return &exchange{reducer: reducer{c: c}, ctx: ctx, w: w, resp: resp, stream: stream}, nil
 }
 
 func (x *exchange) close() { x.w.close() }
@@ -187,32 +188,38 @@ func (x *exchange) readDocument(yield func(Event, error) bool) {
 }
 
 func (x *exchange) readStream(yield func(Event, error) bool) {
-	events := newSSEReader(x.w, int(min(x.c.maxBytes, maxEvent)))
-	defer events.close()
-	r := reducer{c: x.c}
+	x.events = newSSEReader(x.w, int(min(x.c.maxBytes, maxEvent)))
+	defer x.events.close()
 	for {
-		e, err := events.next()
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			yield(Event{}, x.c.broken(x.ctx, x.w, cut, err))
-			return
-		}
-		ev, terminal, err := r.apply(e)
-		x.w.finished = terminal
-		switch {
-		case err != nil:
-			yield(ev, unreadable(err))
-			return
-		case terminal:
-			yield(ev, nil)
-			return
-		case ev.Delta == "":
-		case !yield(ev, nil):
+		// A stream waits here for as long as the answer takes: what is done with an event
+		// stands in a function of its own, and takes no room on the stack meanwhile.
+		e, err := x.events.next()
+		if !x.pass(e, err, yield) {
 			return
 		}
 	}
+}
+
+// pass takes one event and yields what it says. It reports whether there may be more.
+func (x *exchange) pass(e serverEvent, err error, yield func(Event, error) bool) bool {
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		yield(Event{}, x.c.broken(x.ctx, x.w, cut, err))
+		return false
+	}
+	ev, terminal, err := x.apply(e)
+	x.w.finished = terminal
+	switch {
+	case err != nil:
+		yield(ev, unreadable(err))
+		return false
+	case terminal:
+		yield(ev, nil)
+		return false
+	}
+	return ev.Delta == "" || yield(ev, nil)
 }
 
 // unreadable makes a fault of an answer that cannot be read; a fault stays one.

@@ -47,11 +47,17 @@ func (p *Pipeline) start(t *reasoner.Turn, steps []agent.Step, j *journal, deadl
 }
 
 // goOn is what the goroutine of a turn does.
-func (p *Pipeline) goOn(ctx context.Context, stopTimer context.CancelFunc, r *running, t *reasoner.Turn, steps []agent.Step, j *journal) {
+func (p *Pipeline) goOn(next *turnRun) {
+	r, t, j := next.running, next.turn, next.journal
 	defer p.work.Done()
-	defer stopTimer()
+	defer next.stopTimer()
 	defer r.cancel(nil)
-	r.err = p.run(ctx, t, steps, j)
+	r.err = p.run(next)
+	p.over(r, t, j)
+}
+
+// over tells of a turn that does not run any more.
+func (p *Pipeline) over(r *running, t *reasoner.Turn, j *journal) {
 	t.Run.End(j.journalled())
 	p.turnsOf.Leave(t.Key.Org)
 	// The journal has everything by now: a follower that finds the live log
@@ -95,11 +101,11 @@ func (p *Pipeline) leave(key agent.TurnKey, r *running, born bool) {
 
 // run reasons and settles. Settling has its own time: it must happen also when the
 // turn's is used up. The error says that it did not happen.
-func (p *Pipeline) run(ctx context.Context, t *reasoner.Turn, steps []agent.Step, j *journal) error {
+func (p *Pipeline) run(next *turnRun) error {
 	// Its frame stands under a model call for as long as that takes: end has what is
 	// needed afterwards.
-	out, err := p.reason(ctx, t, steps, j)
-	return p.end(t, out, err, j)
+	out, err := p.reason(next)
+	return p.end(next.turn, out, err, next.journal)
 }
 
 // end settles a turn that ran.
@@ -158,13 +164,13 @@ func (p *Pipeline) end(t *reasoner.Turn, out *reasoner.Outcome, err error, j *jo
 
 // reason runs the loop. A panic in it fails this turn; the others run on, and the
 // next start does not meet it again.
-func (p *Pipeline) reason(ctx context.Context, t *reasoner.Turn, steps []agent.Step, j *journal) (out *reasoner.Outcome, err error) {
+func (p *Pipeline) reason(next *turnRun) (out *reasoner.Outcome, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("reason on turn %s: panic: %v\n%s", t.Key, v, debug.Stack())
+			err = fmt.Errorf("reason on turn %s: panic: %v\n%s", next.turn.Key, v, debug.Stack())
 		}
 	}()
-	return p.Reasoner.Run(ctx, t, steps, j)
+	return p.Reasoner.Run(next.ctx, next.turn, next.takeSteps(), next.journal)
 }
 
 // deliver journals the answer of a run, its client tool calls, or its questions to the

@@ -20,7 +20,7 @@ type runners struct {
 	closed bool
 }
 
-// turnRun is what goOn takes.
+// turnRun is what goOn runs.
 type turnRun struct {
 	ctx       context.Context // the turn's, which ends with it
 	stopTimer context.CancelFunc
@@ -28,6 +28,14 @@ type turnRun struct {
 	turn      *reasoner.Turn
 	steps     []agent.Step
 	journal   *journal
+}
+
+// takeSteps returns the steps, and forgets them: they have model requests in them, and the
+// turn may be long.
+func (t *turnRun) takeSteps() []agent.Step {
+	steps := t.steps
+	t.steps = nil
+	return steps
 }
 
 // run has a goroutine run one turn.
@@ -44,13 +52,12 @@ func (r *runners) run(p *Pipeline, t *turnRun) {
 }
 
 // loop runs turns until there are enough others to do so. It holds nothing of a turn that
-// runs or is over: the steps have model requests in them.
+// is over.
 func (r *runners) loop(p *Pipeline, next *turnRun) {
 	more := make(chan *turnRun, 1)
 	for ok := true; ok; next, ok = <-more {
-		t := *next
+		p.goOn(next)
 		*next = turnRun{}
-		p.goOn(t.ctx, t.stopTimer, t.running, t.turn, t.steps, t.journal)
 		if !r.rest(more) {
 			return
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/aptixhq/aptix/internal/llm"
 	"github.com/aptixhq/aptix/internal/mode"
 	"github.com/aptixhq/aptix/internal/prompt"
+	"github.com/aptixhq/aptix/internal/telemetry"
 	"github.com/aptixhq/aptix/internal/tool"
 )
 
@@ -86,18 +87,8 @@ func New(c Config) (*Reasoner, error) {
 // cancelled or expired context is returned as its cause. The step that holds the
 // last model response may still be held in j: the caller appends it with its own.
 func (r *Reasoner) Run(ctx context.Context, t *Turn, steps []agent.Step, j Journal) (*Outcome, error) {
-	run := &run{Reasoner: r, turn: t, journal: j, state: newState(t.Request.Mode)}
-	resumed := false
-	for _, s := range steps {
-		run.apply(s)
-		resumed = resumed || s.Kind == agent.StepResumed
-	}
-	run.account = r.budgets.Open(budget.Run{Key: t.Key, Model: t.Context.Model, Chained: t.Chain, Resumed: resumed})
+	run := r.start(t, steps, j)
 	defer run.account.Release(ctx)
-	if run.asked != nil {
-		// They are in its items now; the turn may be long, and they are large.
-		t.Request.Artifacts, t.Request.Images = nil, nil
-	}
 	out, err := run.loop(mode.Within(ctx, t.Catalog))
 	if err != nil && ctx.Err() != nil {
 		// Whatever gave up first, the model, a tool or the store, did so because the
@@ -105,6 +96,24 @@ func (r *Reasoner) Run(ctx context.Context, t *Turn, steps []agent.Step, j Journ
 		return nil, context.Cause(ctx)
 	}
 	return out, err
+}
+
+// start takes up where the journal stands. What stands on the stack below a model call
+// does so for as long as that takes, in thousands of turns, so here and below what needs
+// room has a function of its own.
+func (r *Reasoner) start(t *Turn, steps []agent.Step, j Journal) *run {
+	run := &run{Reasoner: r, turn: t, journal: j, state: newState(t.Request.Mode)}
+	resumed := false
+	for _, s := range steps {
+		run.apply(s)
+		resumed = resumed || s.Kind == agent.StepResumed
+	}
+	run.account = r.budgets.Open(budget.Run{Key: t.Key, Model: t.Context.Model, Chained: t.Chain, Resumed: resumed})
+	if run.asked != nil {
+		// They are in its items now; the turn may be long, and they are large.
+		t.Request.Artifacts, t.Request.Images = nil, nil
+	}
+	return run
 }
 
 func (r *run) loop(ctx context.Context) (*Outcome, error) {
@@ -191,71 +200,109 @@ func (r *run) build(ctx context.Context) error {
 	return nil
 }
 
-// ask sends the journalled request and takes the response in. It posts the bytes
-// that the journal names, also when another process journalled them, or none.
+// ask sends the journalled request and takes the response in.
 func (r *run) ask(ctx context.Context) error {
-	sent := r.asked
-	var history []json.RawMessage
-	if sent.Replayed > 0 {
-		var err error
-		if history, err = r.history(ctx, sent); err != nil {
-			return err
-		}
-	}
-	body := llm.Assemble(sent.WireHead, append(history, sent.NewItems...), sent.WireTail)
-	if prompt.SHA256(body) != sent.WireSHA256 {
-		// Such as a transcript that this process, configured otherwise, did not read.
-		return fmt.Errorf("model call %d of turn %s: the request cannot be put together as it was journalled", sent.Call, r.turn.Key)
+	body, err := r.body(ctx)
+	if err != nil {
+		return err
 	}
 	// The first call of a turn is journalled with its acceptance.
 	if err := r.account.Reserve(ctx, len(body)); err != nil {
 		return err
 	}
-	shown := 0
-	defer func() { r.account.BrokenOff(ctx, shown) }()
+	a := &asking{run: r, sent: r.asked}
+	defer a.end(ctx)
 	failpoint.Hit(failpoint.BeforeAsk)
-	asking, call := r.turn.Run.StartModel(ctx, sent)
-	defer call.End()
-	for ev, err := range r.model.Ask(asking, body, r.turn.Stream != nil && *r.turn.Stream) {
-		note(call, ev, err)
-		if err != nil {
-			if ev.Response != nil && ev.Response.Usage != (agent.Usage{}) {
-				if err := r.account.Charge(ctx, ev.Response.Usage, 0); err != nil { // its tools do not run
-					r.log.ErrorContext(ctx, "charge a model call that failed", "turn", r.turn.Key.String(), "error", err)
-				}
-			}
-			if ev.Response != nil && shown == 0 {
-				// What an answer that broke off says is worth as much in one piece as in many.
-				if text := llm.Read(ev.Response.Items).Answer(); text != "" && len(text) <= r.limits.OutputBytes {
-					r.journal.Delta(text)
-				}
-			}
-			if shown == 0 {
-				if again, failed := r.again(ctx, sent, err); again || failed != nil {
-					return failed
-				}
-			}
+	for ev, err := range r.model.Ask(a.begin(ctx), body, r.turn.Stream != nil && *r.turn.Stream) {
+		if over, err := a.take(ctx, &ev, err); over {
 			return err
 		}
-		if ev.Delta != "" {
-			if shown == 0 {
-				// It answers. The request is not sent again, and the answer may be long.
-				sent, r.asked = nil, r.asked.Brief()
-			}
-			if shown += len(ev.Delta); r.producedBytes+shown > r.limits.OutputBytes {
-				return r.tooMuchOutput()
-			}
-			failpoint.Hit(failpoint.BeforeDelta)
-			r.journal.Delta(ev.Delta)
-			failpoint.Hit(failpoint.AfterDelta)
-		}
-		if ev.Response == nil {
-			continue
-		}
-		failpoint.Hit(failpoint.AfterAsk)
-		return r.accept(ctx, *ev.Response, shown > 0)
 	}
 	return agent.Errorf(agent.KindProviderFailed, "The model's answer broke off before it was complete. Send the turn again with a new turnId.")
+}
+
+// body returns the bytes that the journal names as the request, also when another process
+// journalled them, or none.
+func (r *run) body(ctx context.Context) ([]byte, error) {
+	sent := r.asked
+	var history []json.RawMessage
+	if sent.Replayed > 0 {
+		var err error
+		if history, err = r.history(ctx, sent); err != nil {
+			return nil, err
+		}
+	}
+	body := llm.Assemble(sent.WireHead, append(history, sent.NewItems...), sent.WireTail)
+	if prompt.SHA256(body) != sent.WireSHA256 {
+		// Such as a transcript that this process, configured otherwise, did not read.
+		return nil, fmt.Errorf("model call %d of turn %s: the request cannot be put together as it was journalled", sent.Call, r.turn.Key)
+	}
+	return body, nil
+}
+
+// asking is one model call under way.
+type asking struct {
+	*run
+	sent  *agent.Asked // until it answers
+	call  *telemetry.ModelCall
+	shown int // bytes of its text
+}
+
+func (a *asking) begin(ctx context.Context) context.Context {
+	ctx, a.call = a.turn.Run.StartModel(ctx, a.sent)
+	return ctx
+}
+
+func (a *asking) end(ctx context.Context) {
+	a.call.End()
+	a.account.BrokenOff(ctx, a.shown)
+}
+
+// take takes a part of the answer in, and reports whether that was the end of it.
+func (a *asking) take(ctx context.Context, ev *llm.Event, err error) (over bool, _ error) {
+	note(a.call, *ev, err)
+	if err != nil {
+		return true, a.failed(ctx, ev.Response, err)
+	}
+	if ev.Delta != "" {
+		if a.shown == 0 {
+			// It answers. The request is not sent again, and the answer may be long.
+			a.sent, a.asked = nil, a.asked.Brief()
+		}
+		if a.shown += len(ev.Delta); a.producedBytes+a.shown > a.limits.OutputBytes {
+			return true, a.tooMuchOutput()
+		}
+		failpoint.Hit(failpoint.BeforeDelta)
+		a.journal.Delta(ev.Delta)
+		failpoint.Hit(failpoint.AfterDelta)
+	}
+	if ev.Response == nil {
+		return false, nil
+	}
+	failpoint.Hit(failpoint.AfterAsk)
+	return true, a.accept(ctx, *ev.Response, a.shown > 0)
+}
+
+// failed ends a model call that failed, with what there is of its answer; or has it made
+// again, in another way.
+func (a *asking) failed(ctx context.Context, broken *llm.Response, err error) error {
+	if broken != nil && broken.Usage != (agent.Usage{}) {
+		if err := a.account.Charge(ctx, broken.Usage, 0); err != nil { // its tools do not run
+			a.log.ErrorContext(ctx, "charge a model call that failed", "turn", a.turn.Key.String(), "error", err)
+		}
+	}
+	if broken != nil && a.shown == 0 {
+		// What an answer that broke off says is worth as much in one piece as in many.
+		if text := llm.Read(broken.Items).Answer(); text != "" && len(text) <= a.limits.OutputBytes {
+			a.journal.Delta(text)
+		}
+	}
+	if a.shown == 0 {
+		if again, failed := a.again(ctx, a.sent, err); again || failed != nil {
+			return failed
+		}
+	}
+	return err
 }
 
 // accept takes a complete response in. Its commit waits for the next step, which
