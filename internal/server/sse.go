@@ -135,6 +135,10 @@ func write[E any](o *stream, ready []E, frame framer[E]) (err error) {
 			b = b[:0]
 		}
 	}
+	if o.last == ends {
+		// The handler returns now, and net/http sends this with the end of the answer.
+		return o.put(b)
+	}
 	return o.flush(b)
 }
 
@@ -152,6 +156,17 @@ func (o *stream) finish() error {
 
 // flush sends b, and before it the headers.
 func (o *stream) flush(b []byte) error {
+	if err := o.put(b); err != nil {
+		return err
+	}
+	if err := o.rc.Flush(); err != nil {
+		return fmt.Errorf("write to the stream's reader: %w", err)
+	}
+	return nil
+}
+
+// put writes b, and before it the headers, for whatever is sent next.
+func (o *stream) put(b []byte) error {
 	if !o.begun {
 		o.begun = true
 		h := o.w.Header()
@@ -160,9 +175,6 @@ func (o *stream) flush(b []byte) error {
 		o.w.WriteHeader(http.StatusOK)
 	}
 	if _, err := o.w.Write(b); err != nil {
-		return fmt.Errorf("write to the stream's reader: %w", err)
-	}
-	if err := o.rc.Flush(); err != nil {
 		return fmt.Errorf("write to the stream's reader: %w", err)
 	}
 	return nil
