@@ -171,6 +171,37 @@ func TestLog_TextIsGatheredWhereManyTurnsRun(t *testing.T) {
 	}
 }
 
+// Turns that are over do not count, though their logs are still found.
+func TestLog_TextIsNotGatheredForTurnsThatAreOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub := events.NewHub()
+		for n := range 2000 * runtime.GOMAXPROCS(0) {
+			over := hub.Open(agent.TurnKey{Org: "acme", Session: "s1", Turn: agent.TurnID(fmt.Sprint(n))}, 1)
+			over.Append(event(1))
+			over.Close()
+			over.Close()
+		}
+		log := hub.Open(key, 1)
+		var got []int64
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for e := range log.From(t.Context(), 0) {
+				got = append(got, e.Sequence)
+			}
+		})
+		var want []int64
+		for n := int64(1); n <= 3; n++ {
+			synctest.Wait()
+			log.Append(event(n))
+			want = append(want, n)
+			synctest.Wait() // no time passes
+			wantSequences(t, got, want...)
+		}
+		log.Close()
+		wg.Wait()
+	})
+}
+
 // Text that was gathered and then overtaken by what is no text comes before it, once.
 func TestLog_GatheredTextComesWithWhatFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

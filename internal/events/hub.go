@@ -26,8 +26,9 @@ const (
 
 // Hub finds the Log of a turn that is running in this process, or has run a moment ago.
 type Hub struct {
-	mu   sync.Mutex // guards logs; never held together with a Log's mutex
+	mu   sync.Mutex // guards logs and open; never held together with a Log's mutex
 	logs map[agent.TurnKey]*Log
+	open int // logs that are not closed
 	// gather is how long text is gathered now, in nanoseconds.
 	gather atomic.Int64
 	// share is how long it is for each log.
@@ -39,9 +40,10 @@ func NewHub() *Hub {
 	return &Hub{logs: make(map[agent.TurnKey]*Log), share: time.Second / time.Duration(tellings*runtime.GOMAXPROCS(0))}
 }
 
-// counted follows the number of logs. h.mu is held.
-func (h *Hub) counted() {
-	gather := min(time.Duration(len(h.logs))*h.share, mostGather)
+// count counts a log that was opened, or closed. h.mu is held.
+func (h *Hub) count(n int) {
+	h.open += n
+	gather := min(time.Duration(h.open)*h.share, mostGather)
 	if gather < leastGather {
 		gather = 0
 	}
@@ -56,7 +58,7 @@ func (h *Hub) Open(k agent.TurnKey, first int64) *Log {
 	h.mu.Lock()
 	old := h.logs[k]
 	h.logs[k] = l
-	h.counted()
+	h.count(1)
 	h.mu.Unlock()
 	if old != nil {
 		old.Close()
@@ -78,11 +80,19 @@ func (h *Hub) Forget(k agent.TurnKey) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.logs, k)
-	h.counted()
 }
 
-// retire forgets a closed Log in a moment.
-func (h *Hub) retire(l *Log) { time.AfterFunc(linger, func() { h.drop(l) }) }
+// retire forgets a closed Log, in a moment if there is something in it to come for.
+func (h *Hub) retire(l *Log, empty bool) {
+	h.mu.Lock()
+	h.count(-1)
+	h.mu.Unlock()
+	if empty {
+		h.drop(l)
+		return
+	}
+	time.AfterFunc(linger, func() { h.drop(l) })
+}
 
 // drop forgets a Log, unless the turn has got a new one meanwhile.
 func (h *Hub) drop(l *Log) {
@@ -90,6 +100,5 @@ func (h *Hub) drop(l *Log) {
 	defer h.mu.Unlock()
 	if h.logs[l.key] == l {
 		delete(h.logs, l.key)
-		h.counted()
 	}
 }

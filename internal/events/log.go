@@ -131,12 +131,8 @@ func (l *Log) Close() {
 	}
 	l.wake()
 	l.mu.Unlock()
-	switch {
-	case closed, l.hub == nil:
-	case empty:
-		l.hub.drop(l)
-	default:
-		l.hub.retire(l)
+	if !closed && l.hub != nil {
+		l.hub.retire(l, empty)
 	}
 }
 
