@@ -137,7 +137,7 @@ func (c *colony) dataFiles() []string {
 
 // cmd makes a command in the folder of the configuration.
 func (c *colony) cmd(args ...string) *exec.Cmd {
-	cmd := exec.Command("aptix", args...)
+	cmd := exec.Command(filepath.Join(unraced.folder(c.t), "aptix"), args...)
 	cmd.Dir = c.dir
 	for _, name := range slices.Sorted(maps.Keys(c.env)) {
 		cmd.Env = append(cmd.Env, name+"="+c.env[name])

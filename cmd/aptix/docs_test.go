@@ -246,7 +246,7 @@ func (d *document) command(ctx context.Context, command string) *exec.Cmd {
 	if strings.Contains(command, documentedDatabase) {
 		command = strings.ReplaceAll(command, documentedDatabase, databases.URL(d))
 	}
-	before := "set -a; . " + d.env + "; APTIX_LISTEN=127.0.0.1:0; TZ=UTC\n"
+	before := "set -a; PATH=" + unraced.folder(d) + ":$PATH; . " + d.env + "; APTIX_LISTEN=127.0.0.1:0; TZ=UTC\n"
 	for address, s := range d.servers {
 		command = strings.ReplaceAll(command, "http://"+address, s.url)
 		if address == usualAddress {

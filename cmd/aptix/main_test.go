@@ -36,7 +36,7 @@ var databases pgtest.Cluster
 
 // TestMain lets the scripts run the test binary as aptix.
 func TestMain(m *testing.M) {
-	testscript.Main(databases.Around(m), map[string]func(){
+	testscript.Main(unraced.around(databases.Around(m)), map[string]func(){
 		"aptix":   main,
 		"mcptest": func() { mcptest.Serve(mcptest.Kind(os.Args[1])) },
 	})
