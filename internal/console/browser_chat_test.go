@@ -202,6 +202,7 @@ func TestBrowser_ResumeAfterARestart(t *testing.T) {
 	b.allow("ERR_CONNECTION_REFUSED")
 	b.allow("ERR_INCOMPLETE_CHUNKED_ENCODING")
 	b.allow("ERR_CONNECTION_RESET")
+	b.allow("ERR_EMPTY_RESPONSE")
 	b.kill()
 	b.shows(".working", "Connection lost")
 	b.start()
