@@ -17,7 +17,7 @@ import (
 // most of the time of both processors for 30 ms, so that there must not be many.
 const (
 	leastRoom    = 8 << 20
-	mostRoom     = 48 << 20
+	mostRoom     = 64 << 20
 	leastPercent = 25
 	mostPercent  = 1000
 )
