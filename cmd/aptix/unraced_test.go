@@ -24,7 +24,7 @@ type program struct {
 func (p *program) folder(t testing.TB) string {
 	t.Helper()
 	p.once.Do(func() {
-		if p.dir, p.err = os.MkdirTemp("", "aptix-plain"); p.err != nil {
+		if p.dir, p.err = os.MkdirTemp("", "aptix-unraced"); p.err != nil {
 			return
 		}
 		if out, err := exec.Command("go", "build", "-o", filepath.Join(p.dir, "aptix"), ".").CombinedOutput(); err != nil {

@@ -108,6 +108,14 @@ func TestLog_EventsArriveAsTheyAreAppended(t *testing.T) {
 	})
 }
 
+// crowd opens the logs of n other turns.
+func crowd(hub *events.Hub, n int) (logs []*events.Log) {
+	for n := range n {
+		logs = append(logs, hub.Open(agent.TurnKey{Org: "acme", Session: "s1", Turn: agent.TurnID(fmt.Sprint(n))}, 1))
+	}
+	return logs
+}
+
 // Where many turns run, text is gathered; what is no text is told of at once, and so are
 // the first text after a pause and everything where few run.
 func TestLog_TextIsGatheredWhereManyTurnsRun(t *testing.T) {
@@ -134,9 +142,7 @@ func TestLog_TextIsGatheredWhereManyTurnsRun(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				hub := events.NewHub()
 				log := hub.Open(key, 1)
-				for n := range c.turns*runtime.GOMAXPROCS(0) - 1 {
-					hub.Open(agent.TurnKey{Org: "acme", Session: "s1", Turn: agent.TurnID(fmt.Sprint(n))}, 1)
-				}
+				crowd(hub, c.turns*runtime.GOMAXPROCS(0)-1)
 				var came []time.Time
 				var got []int64
 				var wg sync.WaitGroup
@@ -175,8 +181,7 @@ func TestLog_TextIsGatheredWhereManyTurnsRun(t *testing.T) {
 func TestLog_TextIsNotGatheredForTurnsThatAreOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub := events.NewHub()
-		for n := range 2000 * runtime.GOMAXPROCS(0) {
-			over := hub.Open(agent.TurnKey{Org: "acme", Session: "s1", Turn: agent.TurnID(fmt.Sprint(n))}, 1)
+		for _, over := range crowd(hub, 2000*runtime.GOMAXPROCS(0)) {
 			over.Append(event(1))
 			over.Close()
 			over.Close()
@@ -207,9 +212,7 @@ func TestLog_GatheredTextComesWithWhatFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub := events.NewHub()
 		log := hub.Open(key, 1)
-		for n := range 500*runtime.GOMAXPROCS(0) - 1 {
-			hub.Open(agent.TurnKey{Org: "acme", Session: "s1", Turn: agent.TurnID(fmt.Sprint(n))}, 1)
-		}
+		crowd(hub, 500*runtime.GOMAXPROCS(0)-1)
 		var got []int64
 		var wg sync.WaitGroup
 		wg.Go(func() {

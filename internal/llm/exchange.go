@@ -21,7 +21,7 @@ import (
 // exchange is one request whose answer has begun with a status of 2xx: from here on
 // the answer may have been generated, and nobody may ask for it again.
 type exchange struct {
-	reducer // of a stream, which events reads
+	reducer // takes what events, of a stream, reads
 	events  *sseReader
 	ctx     context.Context // the caller's, to tell his wish from our bounds
 	w       *watch

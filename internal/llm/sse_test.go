@@ -32,6 +32,14 @@ func readAll(r io.Reader, maxEvent int) ([]plainEvent, error) {
 	}
 }
 
+// pieces reads n bytes at a time.
+type pieces struct {
+	r io.Reader
+	n int
+}
+
+func (p pieces) Read(b []byte) (int, error) { return p.r.Read(b[:min(p.n, len(b))]) }
+
 func TestSSEReader(t *testing.T) {
 	two := []plainEvent{{"a", "1"}, {"", "2"}}
 	for name, tc := range map[string]struct {
@@ -53,17 +61,22 @@ func TestSSEReader(t *testing.T) {
 		"the last event name counts":   {"event: b\nevent: a\ndata: 1\n\n", []plainEvent{{"a", "1"}}},
 		"other fields":                 {"id: 7\nretry: 5\nteapot\nevent: a\ndata: 1\n\n", []plainEvent{{"a", "1"}}},
 		"colons in the data":           {"data: {\"a\": \"b: c\"}\n\n", []plainEvent{{"", `{"a": "b: c"}`}}},
+		"a name behind the data":       {"data: 1\nevent: a\n\ndata: 2\n: and a comment\n\n", two},
 		"cut in a line":                {"data: 1\n\ndata: 2", []plainEvent{{"", "1"}}},
 		"cut before the blank line":    {"data: 1\n\ndata: 2\n", []plainEvent{{"", "1"}}},
 		"nothing":                      {"", nil},
 		"blank lines":                  {"\n\r\r\n\n", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for how, r := range map[string]io.Reader{
+			readers := map[string]io.Reader{
 				"at once":      strings.NewReader(tc.in),
-				"byte by byte": iotest.OneByteReader(strings.NewReader(tc.in)),
 				"with the end": iotest.DataErrReader(strings.NewReader(tc.in)),
-			} {
+			}
+			for n := range len(tc.in) {
+				readers[fmt.Sprintf("%d at a time", n+1)] = pieces{strings.NewReader(tc.in), n + 1}
+				readers[fmt.Sprintf("in two, of which one is %d", n)] = io.MultiReader(strings.NewReader(tc.in[:n]), strings.NewReader(tc.in[n:]))
+			}
+			for how, r := range readers {
 				got, err := readAll(r, 1<<10)
 				if err != nil {
 					t.Fatalf("%s: %v", how, err)

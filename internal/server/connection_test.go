@@ -237,6 +237,49 @@ func TestConnection_SilentStreamHasHeartbeats(t *testing.T) {
 	})
 }
 
+// A stream is silent from its last event on, not from when the heartbeat was last looked at.
+func TestConnection_EventsPutTheHeartbeatOff(t *testing.T) {
+	online(t, func(t *testing.T, r *rig, dial func() net.Conn) {
+		r.turns.put(agent.Turn{Key: agent.TurnKey{Org: "local", Session: "s1", Turn: "t1"}, State: agent.TurnRunning})
+		r.turns.follow = func(ctx context.Context, key agent.TurnKey, _ int64) iter.Seq2[agent.Event, error] {
+			return func(yield func(agent.Event, error) bool) {
+				for n := range int64(10) {
+					if !yield(agent.Event{Type: agent.EventTextDelta, Text: "x", Sequence: n + 1, SessionID: key.Session, TurnID: key.Turn}, nil) {
+						return
+					}
+					time.Sleep(7 * time.Second)
+				}
+				<-ctx.Done()
+			}
+		}
+		c := dial()
+		send(t, c, "GET /v1/sessions/s1/turns/t1/events", "\r\n")
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewReader(res.Body)
+		events, last := 0, time.Now()
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasPrefix(line, "event:") {
+				events, last = events+1, time.Now()
+			}
+			if strings.HasPrefix(line, ":") {
+				break
+			}
+		}
+		if got := time.Since(last); events != 10 || got > 15*time.Second || got < 13*time.Second {
+			t.Errorf("heartbeat after %d events and %s of silence, want 10 and 15 s, up to an eighth less", events, got)
+		}
+		_ = c.Close()
+		synctest.Wait()
+	})
+}
+
 // L-3: a reader that takes nothing is cut after its time.
 func TestConnection_ReaderThatStallsIsCut(t *testing.T) {
 	online(t, func(t *testing.T, r *rig, dial func() net.Conn) {

@@ -153,7 +153,8 @@ func (s *Server) identify(c class, r *http.Request) (agent.Caller, error) {
 
 // still makes sure that the credential of a request is as good as when it came, unless
 // that was found out just now. A long answer asks again and again: what is revoked ends
-// streams too. That nobody can say at the moment ends none.
+// streams too. That nobody can say at the moment ends none. A stream has the exchange and
+// the time at hand, and asks with every event.
 func (s *Server) still(x *exchange, r *http.Request, now time.Time, every time.Duration) error {
 	if s.auth == nil || x.class == public || now.Sub(x.identified) < every {
 		return nil
