@@ -52,6 +52,7 @@ func Stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse
 type Transport struct {
 	guard guard
 	base  *http.Transport
+	plain plain // for what needs no more
 	// dialer and environment, the proxy that the environment names for a request, have
 	// their defaults, but for tests.
 	dialer      net.Dialer
@@ -62,6 +63,7 @@ type Transport struct {
 // read permits nothing.
 func NewTransport(p Policy) *Transport {
 	t := &Transport{guard: newGuard(p), dialer: net.Dialer{Timeout: dialTimeout}, environment: http.ProxyFromEnvironment}
+	t.plain.dial = t.dial
 	t.base = &http.Transport{
 		Proxy:                  chosenProxy,
 		DialContext:            t.dial,
@@ -92,6 +94,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
+	if proxy == nil && t.plain.carries(req) {
+		return t.plain.roundTrip(req)
+	}
 	if proxy != nil {
 		req = req.WithContext(context.WithValue(req.Context(), proxyKey{}, proxy))
 	}
@@ -112,7 +117,10 @@ func (t *Transport) admit(req *http.Request) (*url.URL, error) {
 }
 
 // CloseIdleConnections closes the connections that no request uses.
-func (t *Transport) CloseIdleConnections() { t.base.CloseIdleConnections() }
+func (t *Transport) CloseIdleConnections() {
+	t.base.CloseIdleConnections()
+	t.plain.closeIdle()
+}
 
 // proxyKey is the key under which a request's context has its proxy, for the dialer, too:
 // what it is told to dial may be either end.
