@@ -168,6 +168,7 @@ func (s *Server) Close(ctx context.Context) error {
 		// Readers that still follow can take their streams up again.
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 		defer cancel()
+		_ = s.node.EndParked(closing)
 		s.door.shut(closing)
 		s.closed = errors.Join(err, s.web.Close(), s.node.Close())
 	})

@@ -187,8 +187,8 @@ func stop(n *node.Node, web *http.Server, served <-chan error, signals <-chan os
 	}
 	closing, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	if web.Shutdown(closing) != nil {
-		// Somebody still reads; they can take the stream up again elsewhere.
+	// Whoever still reads when it is over can take the stream up again elsewhere.
+	if errors.Join(n.EndParked(closing), web.Shutdown(closing)) != nil {
 		_ = web.Close()
 	}
 	if serr := <-served; serr != nil && !errors.Is(serr, http.ErrServerClosed) {

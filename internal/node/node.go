@@ -233,6 +233,9 @@ func (n *Node) Handler() http.Handler { return n.server.Handler() }
 // HTTPServer returns the node as a web server for addr, with all its bounds.
 func (n *Node) HTTPServer(addr string) *http.Server { return n.server.HTTPServer(addr) }
 
+// EndParked ends the streams that net/http does not know of; see server.EndParked.
+func (n *Node) EndParked(ctx context.Context) error { return n.server.EndParked(ctx) }
+
 // MetricsServer returns a web server for addr that has the metrics alone, for scrapers
 // without a credential.
 func (n *Node) MetricsServer(addr string) *http.Server { return n.server.MetricsServer(addr) }

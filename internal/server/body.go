@@ -54,6 +54,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 	}
 	// From here on the connection is idle while the turn runs, as long as that takes.
 	_ = rc.SetReadDeadline(time.Time{})
+	exchangeOf(r).read = true
 	return body, nil
 }
 

@@ -34,6 +34,9 @@ type exchange struct {
 	err        error
 	gone       bool  // the client hung up or stopped reading
 	body       int64 // how much room its body holds
+	read       bool  // the whole body has been read
+	start      time.Time
+	parked     *parked // what goes on when the handler has returned
 }
 
 type exchangeKey struct{}
@@ -64,9 +67,8 @@ func requestID(r *http.Request) string {
 // ServeHTTP runs one request from end to end: guards it, routes it, renders the error
 // if there is one, and writes its line in the log.
 func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	start := time.Now()
 	w := &writer{ResponseWriter: rw, rc: http.NewResponseController(rw), timeout: s.writeTimeout}
-	x := &exchange{id: requestID(r)}
+	x := &exchange{id: requestID(r), start: time.Now()}
 	r = r.WithContext(telemetry.Extract(context.WithValue(r.Context(), exchangeKey{}, x), r.Header))
 	r.RemoteAddr = s.clientAddr(r) // of the copy; whoever asks is told the client's
 	w.Header().Set("X-Request-Id", x.id)
@@ -77,12 +79,25 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		// Also for a route that does not look at its body: net/http reads the rest
 		// of it after the handler.
-		_ = http.NewResponseController(w).SetReadDeadline(start.Add(s.bodyIdle))
+		_ = http.NewResponseController(w).SetReadDeadline(x.start.Add(s.bodyIdle))
 	}
 
 	if err := s.dispatch(w, r); err != nil {
 		x.err = err
 	}
+	if x.parked != nil {
+		go x.parked.run()
+		return
+	}
+	if !s.finish(w, r, x) {
+		// Cut the connection, so that nobody takes half an answer for a whole one.
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// finish renders the error if there is one and writes the request's line in the log. It
+// reports whether the answer is whole.
+func (s *Server) finish(w *writer, r *http.Request, x *exchange) bool {
 	s.bodies.letGo(x)
 	// A body that does not arrive ends the context too, but there is somebody to tell.
 	x.gone = w.err != nil || r.Context().Err() != nil && (x.err == nil || agent.KindOf(x.err) == agent.KindInternal)
@@ -90,15 +105,12 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if x.err != nil && !half && !x.gone {
 		s.writeFault(w, r, x)
 	}
-	s.logExchange(r, x, w.status, time.Since(start))
+	s.logExchange(r, x, w.status, time.Since(x.start))
 	s.noted.Request(x.route, strconv.Itoa(w.status))
 	if errors.Is(w.err, os.ErrDeadlineExceeded) {
 		s.noted.ReaderCut()
 	}
-	if half {
-		// Cut the connection, so that nobody takes half an answer for a whole one.
-		panic(http.ErrAbortHandler)
-	}
+	return !half
 }
 
 // writeFault tells what went wrong in the form that the path speaks.

@@ -102,12 +102,13 @@ type Server struct {
 	bodies   bodies
 	noted    *telemetry.Telemetry
 
-	heartbeat, writeTimeout, bodyTimeout, bodyIdle time.Duration
+	heartbeat, writeTimeout, bodyTimeout, bodyIdle, parkAfter time.Duration
 
 	origins  *http.CrossOriginProtection
 	mux      *http.ServeMux
 	manual   func() (*manual, error) // half a megabyte, written when it is first asked for
 	draining atomic.Bool
+	lot      lot
 }
 
 // New returns a server, or an error when a part is missing or a route is not
@@ -137,6 +138,7 @@ func New(c Config) (*Server, error) {
 		manual:       sync.OnceValues(writeManual),
 	}
 	s.bodyIdle = s.bodyTimeout / 3
+	s.parkAfter, s.lot.closing = parkAfter, make(chan struct{})
 	if c.Bodies <= 0 {
 		c.Bodies = defaultRoom(c.Limits.Body)
 	}
@@ -162,18 +164,25 @@ func (s *Server) Handler() http.Handler { return s }
 // open: it has no timeout for a whole request, because turns are long; reading and
 // writing are bounded step by step instead.
 func (s *Server) HTTPServer(addr string) *http.Server {
-	return &http.Server{
+	web := &http.Server{
 		Addr:              addr,
 		Handler:           s,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
-		ConnContext:       boundSendBuffer,
 		Protocols:         onlyHTTP1(),
 		// OPTIONS * is answered like every other path that does not exist.
 		DisableGeneralOptionsHandler: true,
 	}
+	web.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		boundSendBuffer(c)
+		if !canWatch(c) {
+			return ctx
+		}
+		return context.WithValue(ctx, webKey{}, web)
+	}
+	return web
 }
 
 // onlyHTTP1 keeps TLS from bringing HTTP/2 along: slow clients, bodies and streams are
@@ -189,14 +198,13 @@ func onlyHTTP1() *http.Protocols {
 // and it is late when we hear of a client that has stopped reading.
 const sendBuffer = 256 << 10
 
-func boundSendBuffer(ctx context.Context, c net.Conn) context.Context {
+func boundSendBuffer(c net.Conn) {
 	if secured, ok := c.(*tls.Conn); ok {
 		c = secured.NetConn()
 	}
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetWriteBuffer(sendBuffer) // a connection that refuses it works as well
 	}
-	return ctx
 }
 
 // Drain makes the server refuse new turns and report that it is not ready. What runs

@@ -20,70 +20,137 @@ var errCut = errors.New("the stream ended before the delivery did")
 // errNothingMore is a stream without any event.
 var errNothingMore = errors.New("no further events")
 
-// deliver writes a stream: the events, and a comment whenever it has been silent for
-// a heartbeat. The headers wait until there is an event or until it is certain that
-// one has to be waited for, so that errNothingMore and a first error can still become
-// a status.
+// delivery is a stream that is being written: the events, and a comment whenever it has
+// been silent for a heartbeat. The headers wait until there is an event or until it is
+// certain that one has to be waited for, so that errNothingMore and a first error can still
+// become a status.
 //
-// An open stream waits here nearly all of its life, ten thousand of them at a time. So
-// it has no goroutine but its connection's, which holds no buffer while it waits.
+// An open stream waits here nearly all of its life, ten thousand of them at a time. So it
+// has one goroutine, which holds no buffer while it waits, and soon not even a connection
+// of net/http's.
+type delivery[E any] struct {
+	s      *Server
+	r      *http.Request
+	ctx    context.Context // ends with the reader; it does not end with the handler
+	gone   context.CancelCauseFunc
+	x      *exchange
+	out    *stream
+	from   events.Reader[E]
+	frame  framer[E]
+	opened time.Time
+	// The timer runs on while events come, many times a second, and is set anew when it
+	// finds that they have.
+	timer   *time.Timer
+	silence time.Duration // until the next heartbeat
+	heard   time.Time     // when there was something last
+	stays   bool          // it is not to be parked, or is already
+	closing <-chan struct{}
+	last    bool // what is not there now will not be waited for
+	closed  func()
+}
+
+// deliver writes a stream until its end, or until it is parked.
 func deliver[E any](s *Server, w http.ResponseWriter, r *http.Request, from events.Reader[E], frame framer[E]) error {
 	closed, err := s.quotas.stream(r)
 	if err != nil {
 		return err
 	}
-	defer closed()
 	s.noted.StreamOpened()
-	defer s.noted.StreamClosed()
-	ctx, x := r.Context(), exchangeOf(r)
-	out := &stream{w: w, rc: http.NewResponseController(w)}
-	// The timer runs on while events come, many times a second, and is set anew when it
-	// finds that they have.
-	silence, heard := s.nextHeartbeat(), time.Now()
-	heartbeat := time.NewTimer(silence)
-	defer heartbeat.Stop()
+	now := time.Now()
+	d := &delivery[E]{s: s, r: r, x: exchangeOf(r), from: from, frame: frame, opened: now, heard: now, silence: s.nextHeartbeat(), closed: closed}
+	d.out = &stream{w: w, rc: http.NewResponseController(w)}
+	d.ctx, d.gone = context.WithCancelCause(context.WithoutCancel(r.Context()))
+	unhook := context.AfterFunc(r.Context(), func() { d.gone(context.Cause(r.Context())) })
+	defer unhook()
+	d.timer = time.NewTimer(min(s.parkAfter, d.silence))
+	err = d.follow()
+	if errors.Is(err, errLong) {
+		d.stays = true
+		if s.park(d.ctx, func() { d.gone(context.Canceled) }, w, r, d.goOn) {
+			return nil
+		}
+		err = d.follow()
+	}
+	d.end()
+	d.gone(nil)
+	return err
+}
+
+// goOn writes the rest of a stream that is parked, or what is there of it when closing is
+// closed.
+func (d *delivery[E]) goOn(r *http.Request, closing <-chan struct{}) error {
+	defer d.end()
+	d.r, d.closing = r, closing
+	return d.follow()
+}
+
+func (d *delivery[E]) end() {
+	d.timer.Stop()
+	d.s.noted.StreamClosed()
+	d.closed()
+}
+
+// follow writes events until there are no more, or errLong.
+func (d *delivery[E]) follow() error {
 	for {
-		ready, again, err := from.Next(ctx)
+		ready, again, err := d.from.Next(d.ctx)
 		switch {
 		case errors.Is(err, io.EOF):
-			return out.finish()
+			return d.out.finish()
 		case err != nil:
 			return err
 		case len(ready) > 0:
-			heard = time.Now()
-			if err := s.still(x, r, heard, s.heartbeat/2); err != nil {
+			d.heard = time.Now()
+			if err := d.s.still(d.x, d.r, d.heard, d.s.heartbeat/2); err != nil {
 				return err
 			}
-			if err := write(out, ready, frame); err != nil || out.last == ends {
+			if err := write(d.out, ready, d.frame); err != nil || d.out.last == ends {
 				return err
 			}
 			continue
-		case !out.begun:
-			if err := out.flush(nil); err != nil {
+		case d.last:
+			return errCut
+		case !d.out.begun:
+			if err := d.out.flush(nil); err != nil {
 				return err
 			}
 		}
 		select {
 		case <-again:
-		case now := <-heartbeat.C:
-			if left := silence - now.Sub(heard); left > 0 {
-				heartbeat.Reset(left)
-				continue
-			}
-			if err := s.still(x, r, now, 0); err != nil {
+		case now := <-d.timer.C:
+			if err := d.onTimer(now); err != nil {
 				return err
 			}
-			// It keeps the connection alive through proxies, and finds out whether the
-			// reader still is.
-			if err := out.flush([]byte(": still here\n\n")); err != nil {
-				return err
-			}
-			silence, heard = s.nextHeartbeat(), now
-			heartbeat.Reset(silence)
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		case <-d.closing:
+			d.closing, d.last = nil, true
+		case <-d.ctx.Done():
+			return context.Cause(d.ctx)
 		}
 	}
+}
+
+// onTimer does what it is time for.
+func (d *delivery[E]) onTimer(now time.Time) error {
+	left := d.silence - now.Sub(d.heard)
+	switch {
+	case !d.stays && now.Sub(d.opened) >= d.s.parkAfter:
+		d.timer.Reset(left)
+		return errLong
+	case left > 0:
+		d.timer.Reset(left)
+		return nil
+	}
+	if err := d.s.still(d.x, d.r, now, 0); err != nil {
+		return err
+	}
+	// It keeps the connection alive through proxies, and finds out whether the reader
+	// still is.
+	if err := d.out.flush([]byte(": still here\n\n")); err != nil {
+		return err
+	}
+	d.silence, d.heard = d.s.nextHeartbeat(), now
+	d.timer.Reset(d.silence)
+	return nil
 }
 
 // nextHeartbeat is how long a stream may now be silent. Chance spreads the heartbeats

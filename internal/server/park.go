@@ -1,0 +1,244 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// A connection costs net/http 14 KB and two goroutines for as long as its handler runs. A
+// stream that is open for longer than parkAfter does without: its connection is taken from
+// net/http, the events are written to it in the chunks that the header has promised, and
+// when the stream is over net/http gets the connection back for the client's next request
+// (decision D155). It needs a connection without TLS, by HTTP/1.1, on our own http.Server:
+// nobody has put anything between then.
+const parkAfter = time.Second
+
+// errLong is a stream that is open for long enough to be parked.
+var errLong = errors.New("the stream is open for long")
+
+// lot is where streams are parked.
+type lot struct {
+	hangups hangups
+	streams sync.WaitGroup
+	closing chan struct{} // closed when they are to end
+
+	mu     sync.Mutex // guards what follows
+	closed bool
+}
+
+// enter takes a stream in, unless all are to end.
+func (l *lot) enter() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.streams.Add(1)
+	}
+	return !l.closed
+}
+
+// end has all streams end, and takes no more in.
+func (l *lot) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		close(l.closing)
+	}
+	l.closed = true
+}
+
+// webKey is the key under which a request's context has the http.Server that it came to, if
+// that is one of ours and the connection can be watched.
+type webKey struct{}
+
+// parked is a stream whose connection is taken from net/http.
+type parked struct {
+	s    *Server
+	web  *http.Server
+	r    *http.Request
+	x    *exchange
+	w    *writer
+	conn net.Conn
+	out  *chunks
+	gone func()
+	// follow writes the rest of the stream.
+	follow func(r *http.Request, closing <-chan struct{}) error
+}
+
+// park takes the connection of a stream from net/http and reports whether it could. The
+// stream goes on with follow when the handler has returned; ctx, which outlives the handler,
+// is then its request's, and gone is called when the client hangs up.
+func (s *Server) park(ctx context.Context, gone func(), w http.ResponseWriter, r *http.Request, follow func(*http.Request, <-chan struct{}) error) bool {
+	web, _ := r.Context().Value(webKey{}).(*http.Server)
+	out, ours := w.(*writer)
+	x := exchangeOf(r)
+	// What is left of a body would be taken for the next request.
+	whole := r.Body == http.NoBody || x.read
+	if web == nil || !ours || !whole || r.TLS != nil || !r.ProtoAtLeast(1, 1) {
+		return false
+	}
+	if !s.lot.enter() {
+		return false
+	}
+	conn, in, err := out.rc.Hijack()
+	if err != nil {
+		s.lot.streams.Done()
+		return false
+	}
+	if early := in.Reader.Buffered(); early > 0 {
+		conn = begunConn(conn, in.Reader, early)
+	}
+	// The request lives on without anything of net/http's.
+	r = r.WithContext(ctx)
+	r.Body = http.NoBody
+	p := &parked{s: s, web: web, r: r, x: x, w: out, conn: conn, out: &chunks{Conn: conn}, gone: gone, follow: follow}
+	out.ResponseWriter, out.rc, out.extended = p.out, http.NewResponseController(p.out), time.Time{}
+	x.parked = p
+	return true
+}
+
+// run ends the exchange that the handler has left.
+func (p *parked) run() {
+	defer p.s.lot.streams.Done()
+	defer p.gone()
+	forget := p.s.lot.hangups.watch(p.conn, p.gone)
+	defer func() {
+		if v := recover(); v != nil {
+			p.x.err = panicked(v)
+		}
+		whole := p.s.finish(p.w, p.r, p.x)
+		forget()
+		if !whole || p.out.end(p.s.writeTimeout) != nil || p.r.Close {
+			_ = p.conn.Close()
+			return
+		}
+		giveBack(p.web, p.conn)
+	}()
+	p.x.err = p.follow(p.r, p.s.lot.closing)
+}
+
+// giveBack has net/http go on with a connection.
+func giveBack(web *http.Server, c net.Conn) {
+	_ = c.SetDeadline(time.Time{})
+	once := &single{conn: c}
+	// It returns as soon as it asks for another connection.
+	_ = web.Serve(once)
+	if once.conn != nil {
+		_ = c.Close() // the server is being shut down
+	}
+}
+
+// single is a listener to which one connection comes.
+type single struct{ conn net.Conn }
+
+func (s *single) Accept() (net.Conn, error) {
+	c := s.conn
+	if s.conn = nil; c == nil {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+func (s *single) Close() error   { return nil }
+func (s *single) Addr() net.Addr { return &net.TCPAddr{} }
+
+// begunConn is a connection of which the first n bytes have been read already.
+func begunConn(c net.Conn, in *bufio.Reader, n int) net.Conn {
+	b, _ := in.Peek(n)
+	return &begun{Conn: c, first: append([]byte(nil), b...)}
+}
+
+type begun struct {
+	net.Conn
+	first []byte
+}
+
+func (b *begun) Read(p []byte) (int, error) {
+	if len(b.first) > 0 {
+		n := copy(p, b.first)
+		b.first = b.first[n:]
+		return n, nil
+	}
+	return b.Conn.Read(p)
+}
+
+// chunks is the http.ResponseWriter of an answer in chunks (RFC 9112 §7.1) of which the
+// header is out.
+type chunks struct {
+	net.Conn
+	unsent *[]byte // lent by buffers while there are any
+}
+
+// Header returns nothing that anybody would see.
+func (c *chunks) Header() http.Header { return http.Header{} }
+
+// WriteHeader does nothing.
+func (c *chunks) WriteHeader(int) {}
+
+// Write makes a chunk of b, to be sent with the next flush, or now if it is large.
+func (c *chunks) Write(b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil // an empty chunk would be the last one
+	}
+	if c.unsent == nil {
+		c.unsent = buffers.Get().(*[]byte)
+		*c.unsent = (*c.unsent)[:0]
+	}
+	u := strconv.AppendInt(*c.unsent, int64(len(b)), 16)
+	u = append(append(append(u, "\r\n"...), b...), "\r\n"...)
+	if *c.unsent = u; len(u) < maxFlush {
+		return len(b), nil
+	}
+	if err := c.FlushError(); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// FlushError sends what was written.
+func (c *chunks) FlushError() error {
+	if c.unsent == nil {
+		return nil
+	}
+	lent := c.unsent
+	c.unsent = nil
+	_, err := c.Conn.Write(*lent)
+	if cap(*lent) <= 2*maxFlush {
+		buffers.Put(lent)
+	}
+	return err
+}
+
+// end sends the rest, and with it that there is no more.
+func (c *chunks) end(timeout time.Duration) error {
+	if c.unsent == nil {
+		c.unsent = buffers.Get().(*[]byte)
+		*c.unsent = (*c.unsent)[:0]
+	}
+	*c.unsent = append(*c.unsent, "0\r\n\r\n"...)
+	_ = c.SetWriteDeadline(time.Now().Add(timeout))
+	return c.FlushError()
+}
+
+// EndParked ends the streams that are parked, which http.Server's Shutdown does not know of:
+// each of them writes what there is. It waits for them, and returns ctx's error when that
+// ends first.
+func (s *Server) EndParked(ctx context.Context) error {
+	s.lot.end()
+	none := make(chan struct{})
+	go func() {
+		defer close(none)
+		s.lot.streams.Wait()
+	}()
+	select {
+	case <-none:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
