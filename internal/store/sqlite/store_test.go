@@ -279,7 +279,7 @@ func TestSchema_OneActiveTurnPerSession(t *testing.T) {
 	if err := s.OpenTurn(t.Context(), newTurn("s1", "t1", 0)); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.writer.conn.ExecContext(t.Context(), `INSERT INTO turns SELECT org, session_id, 't2', 2, user_id, 'waiting', request,
+	_, err := s.writer.conn.ExecContext(t.Context(), `INSERT INTO turns SELECT NULL, org, session_id, 't2', 2, user_id, 'waiting', request,
 		body_sha256, mode, tools, stream, response, fault, continuation_sha256, deadline, created_at, updated_at, 0 FROM turns`)
 	if err == nil || !strings.Contains(err.Error(), "UNIQUE") {
 		t.Errorf("got %v, want a broken unique rule", err)
