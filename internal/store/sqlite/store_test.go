@@ -145,6 +145,14 @@ func TestOpen_FileIsForItsOwnerOnly(t *testing.T) {
 	}
 }
 
+// There is nothing to tidy up in a new file, so nothing of that falls into its first turns.
+func TestOpen_NewFileHasNoFreePages(t *testing.T) {
+	s := temporary(t)
+	if got := list(t, s, "PRAGMA freelist_count"); got != "0\n" || s.upkeep.erase.Load() {
+		t.Errorf("a new file has %s free pages", got)
+	}
+}
+
 func TestOpen_PathMayHoldAnything(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a b?c#d%41&e=", "aptix.db")
 	closeStore(t, open(t, path))
