@@ -1,11 +1,7 @@
 package sqlite
 
 import (
-	"errors"
 	"fmt"
-
-	driver "modernc.org/sqlite"
-	lib "modernc.org/sqlite/lib"
 
 	"github.com/aptixhq/aptix/internal/agent"
 )
@@ -20,12 +16,6 @@ func explain(doing string, err error) error {
 		return errFull().Because(err)
 	}
 	return err
-}
-
-// isRepeated reports whether a row with this primary key is there already.
-func isRepeated(err error) bool {
-	coded := (*driver.Error)(nil)
-	return errors.As(err, &coded) && coded.Code() == lib.SQLITE_CONSTRAINT_PRIMARYKEY
 }
 
 func noSession(id agent.SessionID) error {

@@ -1,8 +1,12 @@
 package sqlite
 
 import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/aptixhq/aptix/internal/agent"
@@ -48,6 +52,42 @@ func TestTurn_WritesTheSameInALongSession(t *testing.T) {
 	t.Logf("a turn writes %d bytes after 10 turns and %d after 230", short, long)
 	if long > short*12/10 {
 		t.Errorf("a turn writes %d bytes after 10 turns and %d after 230", short, long)
+	}
+}
+
+// A turn that is over when it becomes durable, as short ones are, writes few pages: those
+// that hold its row and its steps, and one of each index, of the session, and of what the
+// file counts its pages with. The pages that a first turn of a session adds are in it by a tenth.
+func TestTurn_WritesFewPages(t *testing.T) {
+	const turns, most = 200, 12
+	s := unfolded(t)
+	item := json.RawMessage(`{"type":"message","content":"` + strings.Repeat("x", 300) + `"}`)
+	last := "resp_1"
+	write := func() {
+		k := key(rand.Text(), rand.Text())
+		for turn := range 10 {
+			k.Turn = agent.TurnID(rand.Text())
+			n := newTurn(k.Session, k.Turn, int64(min(turn, 1)))
+			n.Turn.State, n.Turn.Request, n.Turn.Tools, n.Turn.Response = agent.TurnCompleted, item, bytes.Repeat(item, 4), item
+			n.LastResponseID = &last
+			n.Steps = append(n.Steps,
+				agent.Step{N: 2, Kind: agent.StepAsked, FirstEvent: 2, Asked: &agent.Asked{Call: 1, WireHead: strings.Repeat("x", 2800), NewItems: []json.RawMessage{item}}},
+				agent.Step{N: 3, Kind: agent.StepAnswered, FirstEvent: 3, Answered: &agent.Answered{Call: 1, Items: []json.RawMessage{item}}},
+				agent.Step{N: 4, Kind: agent.StepSettled, FirstEvent: 4, Settled: &agent.Settled{State: agent.TurnCompleted, Response: item}})
+			if err := s.OpenTurn(t.Context(), n); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const frame = 24 + 4096
+	before := logged(t, s)
+	for range turns / 10 {
+		write()
+	}
+	pages := float64(logged(t, s)-before) / frame / turns
+	t.Logf("a turn writes %.1f pages", pages)
+	if pages > most {
+		t.Errorf("a turn writes %.1f pages, more than %d", pages, most)
 	}
 }
 

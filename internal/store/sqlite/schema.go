@@ -59,6 +59,12 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("migrate the schema from %d to %d: %w", have, know, err)
 	}
+	if have == 0 {
+		// The tables that later migrations replace were empty, but had pages.
+		if err := vacuum(ctx, s.writing); err != nil {
+			return fmt.Errorf("give back what the migrations left free: %w", err)
+		}
+	}
 	if len(done) > 0 {
 		s.log.InfoContext(ctx, "schema migrated", "file", s.path, "from", have, "to", know)
 	}

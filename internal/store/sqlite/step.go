@@ -23,7 +23,7 @@ func (s *Store) AppendSteps(ctx context.Context, a store.Append) error {
 	if err != nil {
 		return explain(doing, err)
 	}
-	steps, err := encodeSteps(k, a.Steps, contents)
+	steps, err := encodeSteps(a.Steps, contents)
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
@@ -50,7 +50,7 @@ func (s *Store) AppendSteps(ctx context.Context, a store.Append) error {
 		if err := moveTurn(ctx, q, a, at.State, fault, updated); err != nil {
 			return err
 		}
-		if err := insertSteps(ctx, q, at.NewestStep, steps); err != nil {
+		if err := insertSteps(ctx, q, at.Number, at.NewestStep, steps); err != nil {
 			return err
 		}
 		if err := s.report(ctx, q, a); err != nil || !a.MovesSession() {
@@ -185,8 +185,9 @@ func (s *Store) Transcript(ctx context.Context, org agent.OrgID, id agent.Sessio
 }
 
 // encodeSteps brings the steps into their stored form, without the contents that the
-// turn's blobs hold, before the writer is asked, so that it has nothing to do but write.
-func encodeSteps(k agent.TurnKey, steps []agent.Step, contents []agent.Blob) ([]db.InsertStepParams, error) {
+// turn's blobs hold, before the writer is asked, so that it has nothing to do but write. Their
+// ids are the steps' own numbers, to which insertSteps adds the turn's.
+func encodeSteps(steps []agent.Step, contents []agent.Blob) ([]db.InsertStepParams, error) {
 	rows := make([]db.InsertStepParams, 0, len(steps))
 	for _, step := range steps {
 		data, items, err := store.EncodeStep(step)
@@ -198,10 +199,7 @@ func encodeSteps(k agent.TurnKey, steps []agent.Step, contents []agent.Blob) ([]
 			return nil, err
 		}
 		rows = append(rows, db.InsertStepParams{
-			Org:        k.Org,
-			SessionID:  k.Session,
-			TurnID:     k.Turn,
-			N:          int64(step.N),
+			ID:         int64(step.N),
 			Kind:       step.Kind,
 			FirstEvent: step.FirstEvent,
 			At:         micros(step.At),
@@ -213,16 +211,24 @@ func encodeSteps(k agent.TurnKey, steps []agent.Step, contents []agent.Blob) ([]
 	return rows, nil
 }
 
-// insertSteps appends to the journal, whose newest step is given. Numbers that do
-// not follow on come from a writer that has missed something.
-func insertSteps(ctx context.Context, q *db.Queries, newest int64, steps []db.InsertStepParams) error {
-	for _, step := range steps {
+// stepBits is how many bits of a step's id are its own number; the turn's number is above
+// them. It stands in the queries and in the schema, too.
+const stepBits = 20
+
+// insertSteps appends to the journal of the turn with this number, whose newest step is
+// given. Steps that do not follow on come from a writer that has missed something.
+func insertSteps(ctx context.Context, q *db.Queries, turn, newest int64, steps []db.InsertStepParams) error {
+	for _, step := range steps { // copies: the unit may be run twice
 		newest++
-		if step.N != newest {
-			return fmt.Errorf("%w: its next step is %d, not %d", store.ErrState, newest, step.N)
+		if step.ID != newest {
+			return fmt.Errorf("%w: its next step is %d, not %d", store.ErrState, newest, step.ID)
 		}
+		if newest >= 1<<stepBits {
+			return fmt.Errorf("the journal is full: it has %d steps", newest-1)
+		}
+		step.ID |= turn << stepBits
 		if err := q.InsertStep(ctx, step); err != nil {
-			return fmt.Errorf("step %d: %w", step.N, err)
+			return fmt.Errorf("step %d: %w", newest, err)
 		}
 	}
 	return nil

@@ -145,6 +145,14 @@ func TestOpen_FileIsForItsOwnerOnly(t *testing.T) {
 	}
 }
 
+// There is nothing to tidy up in a new file, so nothing of that falls into its first turns.
+func TestOpen_NewFileHasNoFreePages(t *testing.T) {
+	s := temporary(t)
+	if got := list(t, s, "PRAGMA freelist_count"); got != "0\n" || s.upkeep.erase.Load() {
+		t.Errorf("a new file has %s free pages", got)
+	}
+}
+
 func TestOpen_PathMayHoldAnything(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a b?c#d%41&e=", "aptix.db")
 	closeStore(t, open(t, path))
@@ -279,7 +287,7 @@ func TestSchema_OneActiveTurnPerSession(t *testing.T) {
 	if err := s.OpenTurn(t.Context(), newTurn("s1", "t1", 0)); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.writer.conn.ExecContext(t.Context(), `INSERT INTO turns SELECT org, session_id, 't2', 2, user_id, 'waiting', request,
+	_, err := s.writer.conn.ExecContext(t.Context(), `INSERT INTO turns SELECT NULL, org, session_id, 't2', 2, user_id, 'waiting', request,
 		body_sha256, mode, tools, stream, response, fault, continuation_sha256, deadline, created_at, updated_at, 0 FROM turns`)
 	if err == nil || !strings.Contains(err.Error(), "UNIQUE") {
 		t.Errorf("got %v, want a broken unique rule", err)

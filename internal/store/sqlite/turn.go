@@ -47,7 +47,7 @@ func (s *Store) OpenTurn(ctx context.Context, n store.NewTurn) error {
 	if n.Session != nil && (n.Session.Org != k.Org || n.Session.ID != k.Session) {
 		return fmt.Errorf("%s: the new session is %s/%s", doing, n.Session.Org, n.Session.ID)
 	}
-	steps, err := encodeSteps(k, n.Steps, n.Blobs)
+	steps, err := encodeSteps(n.Steps, n.Blobs)
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
@@ -64,16 +64,14 @@ func (s *Store) OpenTurn(ctx context.Context, n store.NewTurn) error {
 		if err := s.admit(ctx, q, n, updated); err != nil {
 			return err
 		}
-		if err := q.InsertTurn(ctx, insertTurn(n.Turn, fault, created, updated)); err != nil {
-			if isRepeated(err) {
-				return store.ErrExists
-			}
+		number, err := addTurn(ctx, q, insertTurn(n.Turn, fault, created, updated))
+		if err != nil {
 			return err
 		}
 		if err := insertBlobs(ctx, q, k, n.Blobs, created); err != nil {
 			return err
 		}
-		if err := insertSteps(ctx, q, 0, steps); err != nil || !s.hooked.Has(k.Org) {
+		if err := insertSteps(ctx, q, number, 0, steps); err != nil || !s.hooked.Has(k.Org) {
 			return err
 		}
 		if m, ok := store.OpenedMessage(n); ok {
@@ -81,6 +79,22 @@ func (s *Store) OpenTurn(ctx context.Context, n store.NewTurn) error {
 		}
 		return nil
 	})
+}
+
+// addTurn writes the row of a turn and returns its number.
+func addTurn(ctx context.Context, q *db.Queries, row db.InsertTurnParams) (int64, error) {
+	added, err := q.InsertTurn(ctx, row)
+	if err != nil {
+		return 0, err
+	}
+	n, err := added.RowsAffected()
+	if err != nil {
+		return 0, err
+	}
+	if n == 0 {
+		return 0, store.ErrExists
+	}
+	return added.LastInsertId()
 }
 
 // admit makes sure that the session is there, free, and as the turn expects it, and

@@ -152,7 +152,7 @@ func (u *upkeep) shrink(ctx context.Context) error {
 		if before == 0 {
 			break
 		}
-		if err := u.vacuum(ctx); err != nil {
+		if err := vacuum(ctx, u.conn); err != nil {
 			return err
 		}
 		if err := u.conn.QueryRowContext(ctx, "PRAGMA freelist_count").Scan(&after); err != nil {
@@ -167,8 +167,8 @@ func (u *upkeep) shrink(ctx context.Context) error {
 
 // vacuum gives back one step of pages. The statement moves a page for each row that is
 // read.
-func (u *upkeep) vacuum(ctx context.Context) error {
-	rows, err := u.conn.QueryContext(ctx, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", shrinkStep))
+func vacuum(ctx context.Context, conn *sql.DB) error {
+	rows, err := conn.QueryContext(ctx, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", shrinkStep))
 	if err != nil {
 		return err
 	}

@@ -31,21 +31,22 @@ func (q *Queries) CopyBlobRefs(ctx context.Context, arg CopyBlobRefsParams) erro
 }
 
 const copySteps = `-- name: CopySteps :exec
-INSERT INTO steps (org, session_id, turn_id, n, kind, first_event, at, data, items, cuts)
-SELECT s.org, ?1, s.turn_id, s.n, s.kind, s.first_event, s.at, s.data, s.items, s.cuts
-FROM steps AS s
-JOIN turns AS t ON t.org = s.org AND t.session_id = ?1 AND t.turn_id = s.turn_id
-WHERE s.org = ?2 AND s.session_id = ?3
+INSERT INTO steps (id, kind, first_event, at, data, items, cuts)
+SELECT (t.number << 20) | (s.id & 1048575), s.kind, s.first_event, s.at, s.data, s.items, s.cuts
+FROM turns AS t
+JOIN turns AS p ON p.org = t.org AND p.session_id = ?1 AND p.turn_id = t.turn_id
+JOIN steps AS s ON s.id > (p.number << 20) AND s.id < ((p.number + 1) << 20)
+WHERE t.org = ?2 AND t.session_id = ?3
 `
 
 type CopyStepsParams struct {
-	SessionID     agent.SessionID
-	Org           agent.OrgID
 	ParentSession agent.SessionID
+	Org           agent.OrgID
+	SessionID     agent.SessionID
 }
 
 func (q *Queries) CopySteps(ctx context.Context, arg CopyStepsParams) error {
-	_, err := q.exec(ctx, q.copyStepsStmt, copySteps, arg.SessionID, arg.Org, arg.ParentSession)
+	_, err := q.exec(ctx, q.copyStepsStmt, copySteps, arg.ParentSession, arg.Org, arg.SessionID)
 	return err
 }
 

@@ -64,7 +64,10 @@ func (q *Queries) FinishErasure(ctx context.Context, arg FinishErasureParams) (E
 
 const forgetDecisions = `-- name: ForgetDecisions :exec
 UPDATE steps SET data = CAST(replace(CAST(data AS TEXT), CAST(?1 AS TEXT), CAST(?2 AS TEXT)) AS BLOB)
-WHERE org = ?3 AND session_id = ?4 AND kind = 'decided' AND instr(CAST(data AS TEXT), CAST(?1 AS TEXT)) > 0
+WHERE id IN (SELECT s.id FROM turns AS t
+    JOIN steps AS s ON s.id > (t.number << 20) AND s.id < ((t.number + 1) << 20)
+    WHERE t.org = ?3 AND t.session_id = ?4 AND s.kind = 'decided')
+  AND instr(CAST(data AS TEXT), CAST(?1 AS TEXT)) > 0
 `
 
 type ForgetDecisionsParams struct {

@@ -152,10 +152,7 @@ type Session struct {
 }
 
 type Step struct {
-	Org        agent.OrgID
-	SessionID  agent.SessionID
-	TurnID     agent.TurnID
-	N          int64
+	ID         int64
 	Kind       agent.StepKind
 	FirstEvent int64
 	At         int64
@@ -165,6 +162,7 @@ type Step struct {
 }
 
 type Turn struct {
+	Number             int64
 	Org                agent.OrgID
 	SessionID          agent.SessionID
 	TurnID             agent.TurnID

@@ -12,15 +12,12 @@ import (
 )
 
 const insertStep = `-- name: InsertStep :exec
-INSERT INTO steps (org, session_id, turn_id, n, kind, first_event, at, data, items, cuts)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+INSERT INTO steps (id, kind, first_event, at, data, items, cuts)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
 `
 
 type InsertStepParams struct {
-	Org        agent.OrgID
-	SessionID  agent.SessionID
-	TurnID     agent.TurnID
-	N          int64
+	ID         int64
 	Kind       agent.StepKind
 	FirstEvent int64
 	At         int64
@@ -29,12 +26,10 @@ type InsertStepParams struct {
 	Cuts       []byte
 }
 
+// A step's id is its turn's number, shifted by 20 bits, and the number of the step.
 func (q *Queries) InsertStep(ctx context.Context, arg InsertStepParams) error {
 	_, err := q.exec(ctx, q.insertStepStmt, insertStep,
-		arg.Org,
-		arg.SessionID,
-		arg.TurnID,
-		arg.N,
+		arg.ID,
 		arg.Kind,
 		arg.FirstEvent,
 		arg.At,
@@ -46,9 +41,11 @@ func (q *Queries) InsertStep(ctx context.Context, arg InsertStepParams) error {
 }
 
 const steps = `-- name: Steps :many
-SELECT n, kind, first_event, at, data, items, cuts FROM steps
-WHERE org = ?1 AND session_id = ?2 AND turn_id = ?3
-ORDER BY n
+SELECT CAST(s.id & 1048575 AS INTEGER) AS n, s.kind, s.first_event, s.at, s.data, s.items, s.cuts
+FROM turns AS t
+JOIN steps AS s ON s.id > (t.number << 20) AND s.id < ((t.number + 1) << 20)
+WHERE t.org = ?1 AND t.session_id = ?2 AND t.turn_id = ?3
+ORDER BY s.id
 `
 
 type StepsParams struct {
@@ -101,10 +98,10 @@ func (q *Queries) Steps(ctx context.Context, arg StepsParams) ([]StepsRow, error
 const transcript = `-- name: Transcript :many
 SELECT t.ordinal, s.kind, s.items, s.cuts
 FROM turns AS t
-JOIN steps AS s ON s.org = t.org AND s.session_id = t.session_id AND s.turn_id = t.turn_id
+JOIN steps AS s ON s.id > (t.number << 20) AND s.id < ((t.number + 1) << 20)
 WHERE t.org = ?1 AND t.session_id = ?2 AND t.state = 'completed' AND t.ordinal > ?3 AND t.ordinal < ?4
   AND s.kind IN ('asked', 'answered')
-ORDER BY t.ordinal, s.n
+ORDER BY t.ordinal, s.id
 `
 
 type TranscriptParams struct {

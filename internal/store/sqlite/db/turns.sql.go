@@ -7,6 +7,7 @@ package db
 
 import (
 	"context"
+	"database/sql"
 
 	"github.com/aptixhq/aptix/internal/agent"
 )
@@ -140,13 +141,14 @@ func (q *Queries) IdleQueues(ctx context.Context, size int64) ([]IdleQueuesRow, 
 	return items, nil
 }
 
-const insertTurn = `-- name: InsertTurn :exec
+const insertTurn = `-- name: InsertTurn :execresult
 INSERT INTO turns (org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream,
   response, fault, continuation_sha256, deadline, created_at, updated_at, queued)
 VALUES (?1, ?2, ?3,
   (SELECT s.turns FROM sessions AS s WHERE s.org = ?1 AND s.session_id = ?2),
   ?4, ?5, ?6, ?7, ?8, ?9, ?10,
   ?11, ?12, ?13, ?14, ?15, ?16, ?17)
+ON CONFLICT (org, session_id, turn_id) DO NOTHING
 `
 
 type InsertTurnParams struct {
@@ -169,9 +171,10 @@ type InsertTurnParams struct {
 	Queued             bool
 }
 
-// The ordinal is the session's count, in which Admit has counted the turn.
-func (q *Queries) InsertTurn(ctx context.Context, arg InsertTurnParams) error {
-	_, err := q.exec(ctx, q.insertTurnStmt, insertTurn,
+// The ordinal is the session's count, in which Admit has counted the turn. The result tells
+// the turn's number, under which its steps are kept, and affects no row when the turn is there already.
+func (q *Queries) InsertTurn(ctx context.Context, arg InsertTurnParams) (sql.Result, error) {
+	return q.exec(ctx, q.insertTurnStmt, insertTurn,
 		arg.Org,
 		arg.SessionID,
 		arg.TurnID,
@@ -190,11 +193,10 @@ func (q *Queries) InsertTurn(ctx context.Context, arg InsertTurnParams) error {
 		arg.UpdatedAt,
 		arg.Queued,
 	)
-	return err
 }
 
 const lastCompleted = `-- name: LastCompleted :one
-SELECT org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream, response, fault, continuation_sha256, deadline, created_at, updated_at, queued FROM turns
+SELECT number, org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream, response, fault, continuation_sha256, deadline, created_at, updated_at, queued FROM turns
 WHERE org = ?1 AND session_id = ?2 AND state = 'completed'
 ORDER BY ordinal DESC
 LIMIT 1
@@ -209,6 +211,7 @@ func (q *Queries) LastCompleted(ctx context.Context, arg LastCompletedParams) (T
 	row := q.queryRow(ctx, q.lastCompletedStmt, lastCompleted, arg.Org, arg.SessionID)
 	var i Turn
 	err := row.Scan(
+		&i.Number,
 		&i.Org,
 		&i.SessionID,
 		&i.TurnID,
@@ -282,7 +285,7 @@ func (q *Queries) MoveTurn(ctx context.Context, arg MoveTurnParams) (int64, erro
 }
 
 const nextQueued = `-- name: NextQueued :one
-SELECT org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream, response, fault, continuation_sha256, deadline, created_at, updated_at, queued FROM turns
+SELECT number, org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream, response, fault, continuation_sha256, deadline, created_at, updated_at, queued FROM turns
 WHERE org = ?1 AND session_id = ?2 AND queued = 1
 ORDER BY ordinal
 LIMIT 1
@@ -297,6 +300,7 @@ func (q *Queries) NextQueued(ctx context.Context, arg NextQueuedParams) (Turn, e
 	row := q.queryRow(ctx, q.nextQueuedStmt, nextQueued, arg.Org, arg.SessionID)
 	var i Turn
 	err := row.Scan(
+		&i.Number,
 		&i.Org,
 		&i.SessionID,
 		&i.TurnID,
@@ -320,8 +324,8 @@ func (q *Queries) NextQueued(ctx context.Context, arg NextQueuedParams) (Turn, e
 }
 
 const position = `-- name: Position :one
-SELECT t.state, CAST(coalesce((SELECT max(s.n) FROM steps AS s
-  WHERE s.org = t.org AND s.session_id = t.session_id AND s.turn_id = t.turn_id), 0) AS INTEGER) AS newest_step
+SELECT t.number, t.state, CAST(coalesce((SELECT max(s.id) FROM steps AS s
+  WHERE s.id > (t.number << 20) AND s.id < ((t.number + 1) << 20)), 0) & 1048575 AS INTEGER) AS newest_step
 FROM turns AS t WHERE t.org = ?1 AND t.session_id = ?2 AND t.turn_id = ?3
 `
 
@@ -332,20 +336,21 @@ type PositionParams struct {
 }
 
 type PositionRow struct {
+	Number     int64
 	State      agent.TurnState
 	NewestStep int64
 }
 
-// Where the turn stands: its state and its newest step.
+// Where the turn stands: its number, its state and its newest step.
 func (q *Queries) Position(ctx context.Context, arg PositionParams) (PositionRow, error) {
 	row := q.queryRow(ctx, q.positionStmt, position, arg.Org, arg.SessionID, arg.TurnID)
 	var i PositionRow
-	err := row.Scan(&i.State, &i.NewestStep)
+	err := row.Scan(&i.Number, &i.State, &i.NewestStep)
 	return i, err
 }
 
 const turn = `-- name: Turn :one
-SELECT org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream, response, fault, continuation_sha256, deadline, created_at, updated_at, queued FROM turns WHERE org = ?1 AND session_id = ?2 AND turn_id = ?3
+SELECT number, org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream, response, fault, continuation_sha256, deadline, created_at, updated_at, queued FROM turns WHERE org = ?1 AND session_id = ?2 AND turn_id = ?3
 `
 
 type TurnParams struct {
@@ -358,6 +363,7 @@ func (q *Queries) Turn(ctx context.Context, arg TurnParams) (Turn, error) {
 	row := q.queryRow(ctx, q.turnStmt, turn, arg.Org, arg.SessionID, arg.TurnID)
 	var i Turn
 	err := row.Scan(
+		&i.Number,
 		&i.Org,
 		&i.SessionID,
 		&i.TurnID,
@@ -381,7 +387,7 @@ func (q *Queries) Turn(ctx context.Context, arg TurnParams) (Turn, error) {
 }
 
 const turns = `-- name: Turns :many
-SELECT org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream, response, fault, continuation_sha256, deadline, created_at, updated_at, queued FROM turns
+SELECT number, org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream, response, fault, continuation_sha256, deadline, created_at, updated_at, queued FROM turns
 WHERE org = ?1 AND session_id = ?2 AND ordinal > ?3
 ORDER BY ordinal
 LIMIT ?4
@@ -409,6 +415,7 @@ func (q *Queries) Turns(ctx context.Context, arg TurnsParams) ([]Turn, error) {
 	for rows.Next() {
 		var i Turn
 		if err := rows.Scan(
+			&i.Number,
 			&i.Org,
 			&i.SessionID,
 			&i.TurnID,

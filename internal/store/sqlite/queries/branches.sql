@@ -10,11 +10,12 @@ FROM turns AS t
 WHERE t.org = @org AND t.session_id = @parent_session AND t.state = 'completed' AND t.ordinal <= @ordinal;
 
 -- name: CopySteps :exec
-INSERT INTO steps (org, session_id, turn_id, n, kind, first_event, at, data, items, cuts)
-SELECT s.org, @session_id, s.turn_id, s.n, s.kind, s.first_event, s.at, s.data, s.items, s.cuts
-FROM steps AS s
-JOIN turns AS t ON t.org = s.org AND t.session_id = @session_id AND t.turn_id = s.turn_id
-WHERE s.org = @org AND s.session_id = @parent_session;
+INSERT INTO steps (id, kind, first_event, at, data, items, cuts)
+SELECT (t.number << 20) | (s.id & 1048575), s.kind, s.first_event, s.at, s.data, s.items, s.cuts
+FROM turns AS t
+JOIN turns AS p ON p.org = t.org AND p.session_id = @parent_session AND p.turn_id = t.turn_id
+JOIN steps AS s ON s.id > (p.number << 20) AND s.id < ((p.number + 1) << 20)
+WHERE t.org = @org AND t.session_id = @session_id;
 
 -- name: CopyBlobRefs :exec
 INSERT INTO blob_refs (org, session_id, turn_id, sha256)

@@ -37,7 +37,10 @@ UPDATE mode_changes SET user_id = @anonymous WHERE org = @org AND session_id = @
 
 -- name: ForgetDecisions :exec
 UPDATE steps SET data = CAST(replace(CAST(data AS TEXT), CAST(@member AS TEXT), CAST(@replacement AS TEXT)) AS BLOB)
-WHERE org = @org AND session_id = @session_id AND kind = 'decided' AND instr(CAST(data AS TEXT), CAST(@member AS TEXT)) > 0;
+WHERE id IN (SELECT s.id FROM turns AS t
+    JOIN steps AS s ON s.id > (t.number << 20) AND s.id < ((t.number + 1) << 20)
+    WHERE t.org = @org AND t.session_id = @session_id AND s.kind = 'decided')
+  AND instr(CAST(data AS TEXT), CAST(@member AS TEXT)) > 0;
 
 -- name: ForgetWebhooks :exec
 UPDATE webhooks SET created_by = @anonymous WHERE org = @org AND created_by = @user_id;

@@ -1,16 +1,19 @@
+-- A step's id is its turn's number, shifted by 20 bits, and the number of the step.
 -- name: InsertStep :exec
-INSERT INTO steps (org, session_id, turn_id, n, kind, first_event, at, data, items, cuts)
-VALUES (@org, @session_id, @turn_id, @n, @kind, @first_event, @at, @data, @items, @cuts);
+INSERT INTO steps (id, kind, first_event, at, data, items, cuts)
+VALUES (@id, @kind, @first_event, @at, @data, @items, @cuts);
 
 -- name: Steps :many
-SELECT n, kind, first_event, at, data, items, cuts FROM steps
-WHERE org = @org AND session_id = @session_id AND turn_id = @turn_id
-ORDER BY n;
+SELECT CAST(s.id & 1048575 AS INTEGER) AS n, s.kind, s.first_event, s.at, s.data, s.items, s.cuts
+FROM turns AS t
+JOIN steps AS s ON s.id > (t.number << 20) AND s.id < ((t.number + 1) << 20)
+WHERE t.org = @org AND t.session_id = @session_id AND t.turn_id = @turn_id
+ORDER BY s.id;
 
 -- name: Transcript :many
 SELECT t.ordinal, s.kind, s.items, s.cuts
 FROM turns AS t
-JOIN steps AS s ON s.org = t.org AND s.session_id = t.session_id AND s.turn_id = t.turn_id
+JOIN steps AS s ON s.id > (t.number << 20) AND s.id < ((t.number + 1) << 20)
 WHERE t.org = @org AND t.session_id = @session_id AND t.state = 'completed' AND t.ordinal > @after AND t.ordinal < @before
   AND s.kind IN ('asked', 'answered')
-ORDER BY t.ordinal, s.n;
+ORDER BY t.ordinal, s.id;

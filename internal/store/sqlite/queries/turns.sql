@@ -1,11 +1,13 @@
--- The ordinal is the session's count, in which Admit has counted the turn.
--- name: InsertTurn :exec
+-- The ordinal is the session's count, in which Admit has counted the turn. The result tells
+-- the turn's number, under which its steps are kept, and affects no row when the turn is there already.
+-- name: InsertTurn :execresult
 INSERT INTO turns (org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream,
   response, fault, continuation_sha256, deadline, created_at, updated_at, queued)
 VALUES (@org, @session_id, @turn_id,
   (SELECT s.turns FROM sessions AS s WHERE s.org = @org AND s.session_id = @session_id),
   @user_id, @state, @request, @body_sha256, @mode, @tools, @stream,
-  @response, @fault, @continuation_sha256, @deadline, @created_at, @updated_at, @queued);
+  @response, @fault, @continuation_sha256, @deadline, @created_at, @updated_at, @queued)
+ON CONFLICT (org, session_id, turn_id) DO NOTHING;
 
 -- name: Turn :one
 SELECT * FROM turns WHERE org = @org AND session_id = @session_id AND turn_id = @turn_id;
@@ -16,10 +18,10 @@ WHERE org = @org AND session_id = @session_id AND ordinal > @ordinal
 ORDER BY ordinal
 LIMIT @size;
 
--- Where the turn stands: its state and its newest step.
+-- Where the turn stands: its number, its state and its newest step.
 -- name: Position :one
-SELECT t.state, CAST(coalesce((SELECT max(s.n) FROM steps AS s
-  WHERE s.org = t.org AND s.session_id = t.session_id AND s.turn_id = t.turn_id), 0) AS INTEGER) AS newest_step
+SELECT t.number, t.state, CAST(coalesce((SELECT max(s.id) FROM steps AS s
+  WHERE s.id > (t.number << 20) AND s.id < ((t.number + 1) << 20)), 0) & 1048575 AS INTEGER) AS newest_step
 FROM turns AS t WHERE t.org = @org AND t.session_id = @session_id AND t.turn_id = @turn_id;
 
 -- The condition on the state makes a late writer lose, whatever it has read. A turn that
