@@ -85,9 +85,6 @@ func (w Wire) Size() int {
 	return n
 }
 
-// SHA256 returns the hash of Bytes.
-func (w Wire) SHA256() string { return SHA256(w.Head, w.items(), w.Tail) }
-
 func (w Wire) items() []json.RawMessage {
 	if len(w.History) == 0 {
 		return w.New

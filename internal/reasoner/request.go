@@ -52,7 +52,10 @@ func (r *Reasoner) request(t *Turn, s *state) Request {
 	canonical := prompt.Build(in)
 	wire := llm.BuildWire(canonical, lane)
 	out := Request{Canonical: canonical.JSON(), Wire: wire, Room: s.room}
-	out.CanonicalSHA256, out.WireSHA256 = prompt.SHA256(out.Canonical), wire.SHA256()
+	// The body is put together once, to be hashed and to be sent.
+	t.made.bytes = wire.Bytes()
+	t.made.sha256 = prompt.SHA256(t.made.bytes)
+	out.CanonicalSHA256, out.WireSHA256 = prompt.SHA256(out.Canonical), t.made.sha256
 	return out
 }
 

@@ -51,6 +51,14 @@ type Turn struct {
 	Recall func(context.Context) ([]json.RawMessage, error)
 	// Run is told what the turn does; the zero one notes nothing.
 	Run telemetry.Run
+	// made is the request that was built last, until it is sent.
+	made posted
+}
+
+// posted is a request body with its hash.
+type posted struct {
+	sha256 string
+	bytes  []byte
 }
 
 // Outcome is where the loop stopped: with an answer, with client tool calls, or with
