@@ -348,5 +348,5 @@ func (r *run) tooMuchOutput() error {
 
 func (r *run) outcome(asked []agent.Approval, waiting []agent.ToolCall) *Outcome {
 	return &Outcome{Asked: asked, Waiting: waiting, Text: r.text, Mode: r.mode, ModeSwitch: r.modeSwitch,
-		ServerResults: r.ledger, Usage: r.usage, ResponseID: r.responseID}
+		ServerResults: r.ledger, Usage: r.usage, Items: r.items, ResponseID: r.responseID}
 }

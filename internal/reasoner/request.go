@@ -42,7 +42,10 @@ func (r *Reasoner) request(t *Turn, s *state) Request {
 		lane.Artifacts, lane.Images = l1.Artifacts, l1.Images
 	}
 	if !t.Chain {
-		lane.History = slices.Concat(t.Transcript, s.items)
+		lane.History, lane.WholeHistory = t.Transcript.Items, t.Transcript.Whole
+		if len(s.items) > 0 {
+			lane.History = slices.Concat(lane.History, s.items)
+		}
 	}
 	in := prompt.Input{Context: t.Context, Request: l1, Stream: t.Stream, ToolUsageMetadataBlock: t.Tools.Usage()}
 	if s.answers == 0 {
