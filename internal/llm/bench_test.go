@@ -24,6 +24,7 @@ func BenchmarkBuildWire(b *testing.B) {
 			for range history {
 				l.History = append(l.History, []byte(itemText))
 			}
+			l.WholeHistory = history // as the transcripts of turns that are over are
 			c := prompt.Build(in)
 			b.ReportAllocs()
 			for b.Loop() {

@@ -63,25 +63,12 @@ func Unchained(head, previousResponseID string) string {
 //   - A call without its output, as a damaged journal may have it, gets one that says
 //     so. An output without its call is left out.
 //
-// It is a pure function, so that a request can be put together again.
-func Replay(transcript, added []json.RawMessage) []json.RawMessage {
-	out := make([]json.RawMessage, 0, len(transcript))
-	var open []string // calls without an output so far, in their order
-	for _, raw := range transcript {
-		switch i, kind := replayed(raw); {
-		case kind == itemReasoning && i.Encrypted == "" && len(i.Content) == 0:
-			continue
-		case kind == itemFunctionCall:
-			open = append(open, i.CallID)
-		case kind == itemFunctionOutput:
-			n := slices.Index(open, i.CallID)
-			if n < 0 {
-				continue
-			}
-			open = slices.Delete(open, n, n+1)
-		}
-		out = append(out, raw)
-	}
+// The first whole items are known to be whole (see Whole) and not looked at again. What
+// is returned may share the transcript's array and must not be changed. It is a pure
+// function, so that a request can be put together again.
+func Replay(transcript []json.RawMessage, whole int, added []json.RawMessage) []json.RawMessage {
+	whole = min(whole, len(transcript))
+	out, _, open := replay(transcript[:whole:whole], transcript[whole:], false)
 	if len(open) == 0 {
 		return out
 	}
@@ -93,6 +80,41 @@ func Replay(transcript, added []json.RawMessage) []json.RawMessage {
 	}
 	lost := slices.DeleteFunc(open, func(id string) bool { return answered[id] })
 	return closeCalls(out, lost)
+}
+
+// replay appends the items that are sent again to out. Outputs without a call are left out,
+// unless orphans are wanted, and told of. open are the calls that have no output, in their
+// order.
+func replay(out, items []json.RawMessage, orphans bool) (_ []json.RawMessage, orphaned bool, open []string) {
+	out = slices.Grow(out, len(items))
+	for _, raw := range items {
+		switch i, kind := replayed(raw); {
+		case kind == itemReasoning && i.Encrypted == "" && len(i.Content) == 0:
+			continue
+		case kind == itemFunctionCall:
+			open = append(open, i.CallID)
+		case kind == itemFunctionOutput:
+			n := slices.Index(open, i.CallID)
+			if n >= 0 {
+				open = slices.Delete(open, n, n+1)
+				break
+			}
+			if orphaned = true; !orphans {
+				continue
+			}
+		}
+		out = append(out, raw)
+	}
+	return out, orphaned, open
+}
+
+// Whole returns the items of turns that are over without what Replay leaves out of every
+// transcript, references to reasoning, and reports whether they are whole: whether each
+// output has its call before it and each call its output. Behind whole items Replay sends
+// whole items as they are, whatever comes after them.
+func Whole(items []json.RawMessage) (_ []json.RawMessage, whole bool) {
+	kept, orphaned, open := replay(nil, items, true)
+	return kept, !orphaned && len(open) == 0
 }
 
 // closeCalls puts an output behind each of the calls.

@@ -3,6 +3,7 @@ package llm_test
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/aptixhq/aptix/internal/llm"
@@ -65,7 +66,52 @@ func TestReplay(t *testing.T) {
 		{"an output twice", raw(call1, out1, out1), nil, raw(call1, out1)},
 		{"not JSON", raw(`"function_call`, user), nil, raw(`"function_call`, user)},
 	} {
-		t.Run(tt.name, func(t *testing.T) { want(t, llm.Replay(tt.transcript, tt.added), tt.want) })
+		t.Run(tt.name, func(t *testing.T) { want(t, llm.Replay(tt.transcript, 0, tt.added), tt.want) })
+	}
+}
+
+// What is taken for whole is sent again as it would be without that knowledge, whatever
+// the turns after it hold.
+func TestReplay_BehindWholeItemsIsTheSame(t *testing.T) {
+	raw := func(texts ...string) (out []json.RawMessage) {
+		for _, text := range texts {
+			out = append(out, json.RawMessage(text))
+		}
+		return out
+	}
+	const (
+		user      = `{"type":"message","role":"user","content":[]}`
+		reference = `{"type":"reasoning","id":"rs_3","summary":[],"encrypted_content":null}`
+		encrypted = `{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"x"}`
+		call1     = `{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"}`
+		call2     = `{"type":"function_call","call_id":"c2","name":"f","arguments":"{}"}`
+		out1      = `{"type":"function_call_output","call_id":"c1","output":"1"}`
+		out2      = `{"type":"function_call_output","call_id":"c2","output":"2"}`
+	)
+	turns := map[string][]json.RawMessage{
+		"nothing": nil, "words": raw(user, user), "a reference": raw(user, reference, user), "reasoning": raw(encrypted, user),
+		"a call": raw(user, reference, call1, out1, user), "two calls": raw(call1, call2, out2, out1), "no output": raw(user, call1),
+		"one output of two": raw(call1, call2, out2), "an output alone": raw(out1, user), "an output before its call": raw(out2, call2),
+	}
+	wholes := 0
+	for nameA, a := range turns {
+		kept, whole := llm.Whole(a)
+		if !whole {
+			continue
+		}
+		wholes++
+		for nameB, b := range turns {
+			for nameC, added := range map[string][]json.RawMessage{"a user": raw(user), "outputs": raw(out1, out2)} {
+				plain := llm.Replay(slices.Concat(a, b), 0, added)
+				known := llm.Replay(slices.Concat(kept, b), len(kept), added)
+				if !slices.EqualFunc(plain, known, func(x, y json.RawMessage) bool { return string(x) == string(y) }) {
+					t.Errorf("%s, %s, and then %s: %s, without knowing %s", nameA, nameB, nameC, known, plain)
+				}
+			}
+		}
+	}
+	if wholes != 6 {
+		t.Errorf("%d turns are whole, want 6", wholes)
 	}
 }
 

@@ -38,6 +38,9 @@ type Lane struct {
 	// History is the transcript so far. It is sent, as Replay returns it, unless the
 	// request chains to a previous response (decision 29).
 	History []json.RawMessage
+	// WholeHistory is how many of the first items of History are known to be whole (see
+	// Whole).
+	WholeHistory int
 	// Room bounds what is sent of the History, in bytes (see Shorten); 0 is no bound.
 	Room int
 	// Chain lets the provider remember the conversation (decision 29).
@@ -84,9 +87,6 @@ func (w Wire) Size() int {
 	}
 	return n
 }
-
-// SHA256 returns the hash of Bytes.
-func (w Wire) SHA256() string { return SHA256(w.Head, w.items(), w.Tail) }
 
 func (w Wire) items() []json.RawMessage {
 	if len(w.History) == 0 {
@@ -196,13 +196,14 @@ func BuildWire(c prompt.Canonical, l Lane) Wire {
 		r.Include = []string{encryptedReasoning}
 	}
 	r.ToolChoice = toolChoice(c, l, r.Tools)
-	history := l.History
-	if l.Chain && c.PreviousResponseID != "" {
+	chained := l.Chain && c.PreviousResponseID != ""
+	if chained {
 		r.PreviousResponseID = c.PreviousResponseID
-		history = nil
 	}
-	w := wire(r, history, items(c, l)...)
-	w.History, w.LeftOut = Shorten(w.History, w.New, l.Room)
+	w := wire(r, items(c, l)...)
+	if !chained {
+		w.History, w.LeftOut = Shorten(Replay(l.History, l.WholeHistory, w.New), w.New, l.Room)
+	}
 	return w
 }
 
@@ -225,8 +226,8 @@ func toolChoice(c prompt.Canonical, l Lane, tools []json.RawMessage) any {
 }
 
 // wire cuts the body of a request where its items belong.
-func wire(r request, history []json.RawMessage, items ...json.RawMessage) Wire {
-	return Wire{Head: string(r.head()), New: items, Tail: "]}", History: Replay(history, items)}
+func wire(r request, items ...json.RawMessage) Wire {
+	return Wire{Head: string(r.head()), New: items, Tail: "]}"}
 }
 
 // head is the body up to where its items belong. It is written by hand because it goes

@@ -41,12 +41,12 @@ func (p *Pipeline) met(ctx context.Context, s agent.Session, t agent.Turn) ([]st
 	if p.Exposure.IsZero() {
 		return nil, nil
 	}
-	items, err := p.transcript(ctx, s, t.Ordinal)
+	earlier, err := p.transcript(ctx, s, t.Ordinal)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
-	for _, c := range llm.Read(items).Calls {
+	for _, c := range llm.Read(earlier.items).Calls {
 		if !slices.Contains(names, c.Name) {
 			names = append(names, c.Name)
 		}

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,6 +33,9 @@ type journal struct {
 	lost atomic.Bool
 	// born is closed when the turn is durable, or will never be.
 	born chan struct{}
+	// ending is what the turn leaves when it completes; nil when that is nothing. It
+	// belongs to the turn's goroutine.
+	ending *ending
 
 	mu sync.Mutex // guards what follows
 	// epoch is that of the claim under which the turn runs here, if it does; else the one
@@ -409,6 +413,13 @@ func (j *journal) settle(ctx context.Context, s agent.Settled, lastResponse stri
 	// Whoever ends the turn in the place of its owner lets the owner write nothing more.
 	a.Fence = !j.owned
 	return j.commit(ctx, a, agent.Step{Kind: agent.StepSettled, Settled: &s})
+}
+
+// completed notes what the turn leaves.
+func (j *journal) completed(items []json.RawMessage) {
+	if j.ending != nil {
+		j.ending.completed, j.ending.items = true, items
+	}
 }
 
 // wait hands the turn over to the client, or to its user with what he is asked.

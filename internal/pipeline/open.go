@@ -197,6 +197,9 @@ func (p *Pipeline) bear(ctx context.Context, by agent.Caller, x Execution, o ope
 			Tools: o.turn.Tools.JSON, Stream: x.Stream, Deadline: deadline, CreatedAt: now.UTC(),
 		},
 	}, p.Hub.Open(key, 1), steps...)
+	// The session was free when its turns were counted, and all of them are over.
+	o.earlier.through = max(o.session.Turns, o.earlier.through)
+	j.ending = p.ending(o.earlier, true)
 	if err := j.stillborn(); err != nil {
 		j.close() // refused already: the model is not asked
 		return err
@@ -244,7 +247,9 @@ type opened struct {
 	// readVersion is the version of the session that was read, 0 when none was there.
 	readVersion int64
 	turn        *reasoner.Turn
-	warnings    []string
+	// earlier is the transcript that the turn replays.
+	earlier  transcript
+	warnings []string
 	// welcome is the mode's message, of a session that begins with this turn.
 	welcome string
 	// entering are the bootstrap tools of the mode, when this turn is to run them.
@@ -292,7 +297,7 @@ func (p *Pipeline) open(ctx context.Context, by agent.Caller, x Execution, known
 	catalog := p.Catalog.Current()
 	tools, warnings := p.freezeTools(ctx, s.ID, clientTools, catalog, current)
 	warnings = append(modeWarnings(x.Mode, current), warnings...)
-	t, err := p.turn(ctx, by, s, agent.Turn{
+	t, earlier, err := p.turn(ctx, by, s, agent.Turn{
 		Key: agent.TurnKey{Org: by.Org, Session: x.SessionID, Turn: x.TurnID}, Mode: current, Stream: x.Stream,
 	}, tools, catalog)
 	if err != nil {
@@ -302,7 +307,7 @@ func (p *Pipeline) open(ctx context.Context, by agent.Caller, x Execution, known
 		return opened{}, err
 	}
 	x.into(t, s)
-	o := opened{session: s, readVersion: readVersion, turn: t, warnings: warnings}
+	o := opened{session: s, readVersion: readVersion, turn: t, earlier: earlier, warnings: warnings}
 	if m, ok := catalog.Get(current); ok {
 		o.enter(m, known == nil)
 	}
@@ -389,29 +394,30 @@ func (p *Pipeline) freezeTools(ctx context.Context, id agent.SessionID, clientTo
 }
 
 // turn assembles what the reasoner needs from the session and the turn's row; it is
-// the same for a fresh, a continued and a resumed turn.
-func (p *Pipeline) turn(ctx context.Context, by agent.Caller, s agent.Session, t agent.Turn, tools tool.Set, catalog *mode.Catalog) (*reasoner.Turn, error) {
+// the same for a fresh, a continued and a resumed turn. With it comes the transcript of the
+// turns before it, where it is replayed.
+func (p *Pipeline) turn(ctx context.Context, by agent.Caller, s agent.Session, t agent.Turn, tools tool.Set, catalog *mode.Catalog) (*reasoner.Turn, transcript, error) {
 	c, ok := p.Contexts.Conversation(s.AgentContext, s.ConversationContext)
 	if !ok {
-		return nil, agent.Errorf(agent.KindUnknownContext,
+		return nil, transcript{}, agent.Errorf(agent.KindUnknownContext,
 			"The session is pinned to the conversation context %q of %q, which is no longer configured. Restore it, or start a new session.", s.ConversationContext, s.AgentContext)
 	}
-	recall := func(ctx context.Context) ([]json.RawMessage, error) {
-		if s.LastResponseID == "" {
-			return nil, nil
+	recall := func(ctx context.Context) (transcript, error) {
+		if s.LastResponseID == "" { // none has completed
+			return transcript{created: s.CreatedAt, through: max(0, t.Ordinal-1)}, nil
 		}
 		return p.transcript(ctx, s, t.Ordinal)
 	}
-	var transcript []json.RawMessage
+	var earlier transcript
 	if !p.Chain {
 		var err error
-		if transcript, err = recall(ctx); err != nil {
-			return nil, err
+		if earlier, err = recall(ctx); err != nil {
+			return nil, transcript{}, err
 		}
 	}
 	approvals, err := p.approvals(ctx, s, t, catalog)
 	if err != nil {
-		return nil, err
+		return nil, transcript{}, err
 	}
 	var attached []json.RawMessage
 	if shared, ok := catalog.Shared(t.Mode); ok && c.AllowedTools && !c.OmitToolChoice {
@@ -424,8 +430,12 @@ func (p *Pipeline) turn(ctx context.Context, by agent.Caller, s agent.Session, t
 		},
 		Context: c, Catalog: catalog, Tools: tools, Approvals: approvals, SolutionContext: s.SolutionContext, Stream: t.Stream,
 		Queues: s.Concurrency == agent.ConcurrencyQueue,
-		Chain:  p.Chain, Transcript: transcript, Recall: recall,
-	}, nil
+		Chain:  p.Chain, Transcript: earlier.replayed(),
+		Recall: func(ctx context.Context) (reasoner.Transcript, error) {
+			all, err := recall(ctx)
+			return all.replayed(), err
+		},
+	}, earlier, nil
 }
 
 // pinned refuses another context than the one the session was created with
@@ -531,12 +541,13 @@ func (p *Pipeline) proceed(ctx context.Context, by agent.Caller, key agent.TurnK
 // wake starts a turn that has waited, once commit has journalled why, and returns the
 // sequence after which it goes on. The caller holds the session's lock.
 func (p *Pipeline) wake(ctx context.Context, by agent.Caller, s agent.Session, t agent.Turn, steps []agent.Step, commit func(j *journal, deadline time.Time) error) (after int64, err error) {
-	rt, err := p.restored(ctx, by, s, t, steps)
+	rt, end, err := p.restored(ctx, by, s, t, steps)
 	if err != nil {
 		return 0, err
 	}
 	rt.Run = p.Telemetry.GoOn(ctx, noted(ctx, rt), traceOf(steps), false)
 	j := newJournal(p, store.Claim{Key: t.Key, Epoch: t.Epoch}, steps)
+	j.ending = end
 	after = j.nextEvent - 1
 	j.live = p.Hub.Open(t.Key, j.nextEvent)
 	deadline := p.Now().Add(p.Limits.TurnTime)
@@ -551,7 +562,7 @@ func (p *Pipeline) wake(ctx context.Context, by agent.Caller, s agent.Session, t
 }
 
 // restored is turn for one that goes on from its journal.
-func (p *Pipeline) restored(ctx context.Context, by agent.Caller, s agent.Session, t agent.Turn, steps []agent.Step) (*reasoner.Turn, error) {
+func (p *Pipeline) restored(ctx context.Context, by agent.Caller, s agent.Session, t agent.Turn, steps []agent.Step) (*reasoner.Turn, *ending, error) {
 	var began agent.Accepted
 	for _, s := range steps {
 		if s.Accepted != nil {
@@ -559,12 +570,12 @@ func (p *Pipeline) restored(ctx context.Context, by agent.Caller, s agent.Sessio
 			break
 		}
 	}
-	rt, err := p.turn(ctx, by, s, t, tool.ParseSet(t.Tools, began.ServerTools, p.Registry), p.began(ctx, t.Key, began))
+	rt, earlier, err := p.turn(ctx, by, s, t, tool.ParseSet(t.Tools, began.ServerTools, p.Registry), p.began(ctx, t.Key, began))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	rt.Instructions = began.Instructions
-	return rt, nil
+	return rt, p.ending(earlier, false), nil
 }
 
 // began returns the catalogue that a turn began with. When it is not remembered, such as

@@ -163,7 +163,7 @@ func (p *Pipeline) resume(ctx context.Context, c store.Claim) error {
 	if err != nil {
 		return err
 	}
-	rt, err := p.restored(ctx, agent.Caller{Org: key.Org, User: t.User}, s, t, steps)
+	rt, end, err := p.restored(ctx, agent.Caller{Org: key.Org, User: t.User}, s, t, steps)
 	asked := slices.ContainsFunc(steps, func(s agent.Step) bool { return s.Kind == agent.StepAsked })
 	switch {
 	case agent.KindOf(err) == agent.KindUnknownContext:
@@ -182,7 +182,7 @@ func (p *Pipeline) resume(ctx context.Context, c store.Claim) error {
 		return p.endAtRest(ctx, t, agent.TurnFailed, &fault)
 	}
 	j := newJournal(p, c, steps)
-	j.owned = p.node != nil
+	j.owned, j.ending = p.node != nil, end
 	failpoint.Hit(failpoint.BeforeResume)
 	defer failpoint.Hit(failpoint.AfterResume)
 	if err := j.Append(ctx, agent.Step{Kind: agent.StepResumed, Resumed: &agent.Resumed{ReplaceFrom: j.nextEvent}}); err != nil {

@@ -92,7 +92,7 @@ func (p *Pipeline) Requests(ctx context.Context, key agent.TurnKey) ([]ModelCall
 			}
 			items := a.NewItems
 			if a.Replayed > 0 {
-				history, _ := llm.Shorten(llm.Replay(earlier, a.NewItems), a.NewItems, a.Room)
+				history, _ := llm.Shorten(llm.Replay(earlier, 0, a.NewItems), a.NewItems, a.Room)
 				items = slices.Concat(history, a.NewItems)
 			}
 			wire := llm.Assemble(a.WireHead, items, a.WireTail)

@@ -86,6 +86,9 @@ func (p *Pipeline) leave(key agent.TurnKey, r *running, born bool) {
 	}
 	cancelled := r.cancelled
 	p.mu.Unlock()
+	if end := r.journal.ending; born && !cancelled && end != nil && end.completed {
+		p.remember(key, end)
+	}
 	if !born || !cancelled && !r.queues {
 		return
 	}
@@ -226,7 +229,11 @@ func (p *Pipeline) deliver(ctx context.Context, t *reasoner.Turn, out *reasoner.
 	if err != nil {
 		return err
 	}
-	return j.settle(ctx, agent.Settled{State: agent.TurnCompleted, Response: response}, out.ResponseID, agent.TurnAccepted, agent.TurnRunning)
+	if err := j.settle(ctx, agent.Settled{State: agent.TurnCompleted, Response: response}, out.ResponseID, agent.TurnAccepted, agent.TurnRunning); err != nil {
+		return err
+	}
+	j.completed(out.Items)
+	return nil
 }
 
 // displayName returns the mode's name for people, and its key when the catalogue has lost

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -47,9 +48,92 @@ func TestTranscript_IsCutBeforeATurn(t *testing.T) {
 		{"another made of it", other, 0, "a b c e"},
 		{"empty", transcript{}, 0, ""},
 	} {
-		if got := text(tt.t.before(tt.before)); got != tt.want {
+		if got := text(tt.t.before(tt.before).items); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
+	}
+}
+
+// keeper is a store that has the transcript of one session, and counts how often it is read.
+type keeper struct {
+	Store
+	turns []store.TurnItems
+	reads int
+}
+
+func (k *keeper) Transcript(_ context.Context, _ agent.OrgID, _ agent.SessionID, after, before int64) (out []store.TurnItems, _ error) {
+	k.reads++
+	for _, t := range k.turns {
+		if t.Ordinal > after && (before == 0 || t.Ordinal < before) {
+			out = append(out, t)
+		}
+	}
+	return out, nil
+}
+
+// What a turn leaves as it ends stands for what the journal says, as long as nobody else
+// can have written there; of what is read it is no part.
+func TestTranscript_OfATurnThatEndedHere(t *testing.T) {
+	then := time.UnixMicro(1)
+	for _, tt := range []struct {
+		name     string
+		presumed bool
+		left     []store.TurnItems // in the journal by then
+		turns    int64             // that the session counts
+		before   int64
+		created  time.Time
+		want     string
+		reads    int
+	}{
+		{"the next turn", true, nil, 2, 0, then, "a b mine", 0},
+		{"the next turn, once it waits", true, nil, 2, 3, then, "a b mine", 0},
+		{"one that failed came after it", true, []store.TurnItems{said(2, "mine")}, 3, 0, then, "a b mine", 1},
+		{"another node was quicker", true, []store.TurnItems{said(2, "theirs"), said(3, "mine")}, 3, 0, then, "a b theirs mine", 1},
+		{"another node went on", true, []store.TurnItems{said(2, "mine"), said(3, "theirs")}, 3, 0, then, "a b mine theirs", 1},
+		{"one waits behind it", true, []store.TurnItems{said(2, "mine")}, 3, 3, then, "a b mine", 1},
+		{"its ordinal is known", false, nil, 3, 3, then, "a b mine", 0},
+		{"its ordinal is known, and another came", false, []store.TurnItems{said(2, "mine"), said(3, "theirs")}, 3, 0, then, "a b mine theirs", 1},
+		{"the session of another", true, []store.TurnItems{said(1, "new")}, 2, 0, time.UnixMicro(2), "new", 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			k := &keeper{turns: []store.TurnItems{said(1, "a", "b")}}
+			p := &Pipeline{Config: Config{Store: k}}
+			s := agent.Session{Org: "acme", ID: "s1", CreatedAt: then, Turns: 1}
+			earlier, err := p.transcript(t.Context(), s, 0)
+			if err != nil || k.reads != 1 {
+				t.Fatalf("read %d times: %v", k.reads, err)
+			}
+			p.remember(agent.TurnKey{Org: "acme", Session: "s1", Turn: "mine"},
+				&ending{earlier: earlier, presumed: tt.presumed, completed: true, items: said(2, "mine").Items})
+			s.Turns, s.CreatedAt, k.reads = tt.turns, tt.created, 0
+			if k.turns = append(k.turns, tt.left...); !tt.created.Equal(then) {
+				k.turns = tt.left
+			}
+			for again := range 2 { // what is kept of it is the same
+				got, err := p.transcript(t.Context(), s, tt.before)
+				if err != nil || text(got.items) != tt.want || got.whole != len(got.items) {
+					t.Errorf("got %q, %d items whole, and %v, want %q", text(got.items), got.whole, err, tt.want)
+				}
+				if again == 0 && k.reads != tt.reads {
+					t.Errorf("read %d times, want %d", k.reads, tt.reads)
+				}
+			}
+		})
+	}
+}
+
+// A turn that leaves what it said when others have gone on already changes nothing.
+func TestTranscript_LeftTooLate(t *testing.T) {
+	k := &keeper{turns: []store.TurnItems{said(1, "a"), said(2, "mine"), said(3, "b")}}
+	p := &Pipeline{Config: Config{Store: k}}
+	s := agent.Session{Org: "acme", ID: "s1", CreatedAt: time.UnixMicro(1), Turns: 3}
+	if _, err := p.transcript(t.Context(), s, 0); err != nil {
+		t.Fatal(err)
+	}
+	p.remember(agent.TurnKey{Org: "acme", Session: "s1", Turn: "mine"}, &ending{presumed: true, completed: true,
+		earlier: transcript{created: s.CreatedAt}.with([]store.TurnItems{said(1, "a")}), items: said(2, "mine").Items})
+	if got, err := p.transcript(t.Context(), s, 0); err != nil || text(got.items) != "a mine b" || k.reads != 1 {
+		t.Errorf("got %q with %d reads and %v", text(got.items), k.reads, err)
 	}
 }
 

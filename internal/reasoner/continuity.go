@@ -64,11 +64,12 @@ func (r *run) history(ctx context.Context, sent *agent.Asked) ([]json.RawMessage
 // transcript returns everything that came before the new items of the request that is
 // being asked, as it can be sent again.
 func (r *run) transcript(ctx context.Context, sent *agent.Asked) ([]json.RawMessage, error) {
-	if r.turn.Chain && r.turn.Transcript == nil && r.turn.Recall != nil {
+	if r.turn.Chain && r.turn.Transcript.Items == nil && r.turn.Recall != nil {
 		var err error
 		if r.turn.Transcript, err = r.turn.Recall(ctx); err != nil {
 			return nil, fmt.Errorf("recall the transcript for turn %s: %w", r.turn.Key, err)
 		}
 	}
-	return llm.Replay(slices.Concat(r.turn.Transcript, r.items[:len(r.items)-len(sent.NewItems)]), sent.NewItems), nil
+	earlier := r.turn.Transcript
+	return llm.Replay(slices.Concat(earlier.Items, r.items[:len(r.items)-len(sent.NewItems)]), earlier.Whole, sent.NewItems), nil
 }

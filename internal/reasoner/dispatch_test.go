@@ -136,9 +136,9 @@ func TestDispatch_RequestThatWasNotAnswered(t *testing.T) {
 // The bytes that are sent are those that the journal names, or none.
 func TestDispatch_RequestThatCannotBePutTogether(t *testing.T) {
 	r := newRig(t)
-	r.turn.Transcript = []json.RawMessage{message("output_text", "text", "Earlier.")}
+	r.turn.Transcript.Items = []json.RawMessage{message("output_text", "text", "Earlier.")}
 	r.died()
-	r.turn.Transcript = nil
+	r.turn.Transcript.Items = nil
 	if _, err := r.run(t.Context()); err == nil || agent.KindOf(err) != agent.KindInternal {
 		t.Errorf("got %v, want an internal error", err)
 	}

@@ -224,7 +224,11 @@ func (r *run) ask(ctx context.Context) error {
 // body returns the bytes that the journal names as the request, also when another process
 // journalled them, or none.
 func (r *run) body(ctx context.Context) ([]byte, error) {
-	sent := r.asked
+	sent, made := r.asked, r.turn.made
+	r.turn.made = posted{}
+	if made.bytes != nil && made.sha256 == sent.WireSHA256 {
+		return made.bytes, nil // of which that is the hash
+	}
 	var history []json.RawMessage
 	if sent.Replayed > 0 {
 		var err error
@@ -344,5 +348,5 @@ func (r *run) tooMuchOutput() error {
 
 func (r *run) outcome(asked []agent.Approval, waiting []agent.ToolCall) *Outcome {
 	return &Outcome{Asked: asked, Waiting: waiting, Text: r.text, Mode: r.mode, ModeSwitch: r.modeSwitch,
-		ServerResults: r.ledger, Usage: r.usage, ResponseID: r.responseID}
+		ServerResults: r.ledger, Usage: r.usage, Items: r.items, ResponseID: r.responseID}
 }

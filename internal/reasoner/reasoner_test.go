@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,7 +25,8 @@ func TestNew_NamesWhatIsMissing(t *testing.T) {
 func TestRun_Answers(t *testing.T) {
 	r := newRig(t, says("Hello."))
 	out := r.finish()
-	want := reasoner.Outcome{Text: "Hello.", Mode: "general", ResponseID: "resp_1", Usage: agent.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15}}
+	want := reasoner.Outcome{Text: "Hello.", Mode: "general", ResponseID: "resp_1", Usage: agent.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15},
+		Items: slices.Concat(r.loop.First(&r.turn).Wire.New, []json.RawMessage{message("output_text", "text", "Hello.")})}
 	if diff := cmp.Diff(out, want); diff != "" {
 		t.Errorf("-got +want\n%s", diff)
 	}
@@ -241,10 +243,10 @@ func TestRun_Continuity(t *testing.T) {
 	earlier := []json.RawMessage{message("output_text", "text", "Earlier.")}
 	for _, chain := range []bool{false, true} {
 		r := newRig(t, calls(call("c1", "look", "{}")), says("Done."))
-		r.turn.Chain, r.turn.Transcript = chain, earlier
+		r.turn.Chain, r.turn.Transcript.Items = chain, earlier
 		r.turn.Request.ResponseContinuationID = "resp_before"
 		if chain {
-			r.turn.Transcript = nil
+			r.turn.Transcript.Items = nil
 		}
 		r.finish()
 		for n, previous := range map[int]string{1: "resp_before", 2: "resp_1"} {

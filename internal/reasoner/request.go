@@ -42,7 +42,10 @@ func (r *Reasoner) request(t *Turn, s *state) Request {
 		lane.Artifacts, lane.Images = l1.Artifacts, l1.Images
 	}
 	if !t.Chain {
-		lane.History = slices.Concat(t.Transcript, s.items)
+		lane.History, lane.WholeHistory = t.Transcript.Items, t.Transcript.Whole
+		if len(s.items) > 0 {
+			lane.History = slices.Concat(lane.History, s.items)
+		}
 	}
 	in := prompt.Input{Context: t.Context, Request: l1, Stream: t.Stream, ToolUsageMetadataBlock: t.Tools.Usage()}
 	if s.answers == 0 {
@@ -52,7 +55,10 @@ func (r *Reasoner) request(t *Turn, s *state) Request {
 	canonical := prompt.Build(in)
 	wire := llm.BuildWire(canonical, lane)
 	out := Request{Canonical: canonical.JSON(), Wire: wire, Room: s.room}
-	out.CanonicalSHA256, out.WireSHA256 = prompt.SHA256(out.Canonical), wire.SHA256()
+	// The body is put together once, to be hashed and to be sent.
+	t.made.bytes = wire.Bytes()
+	t.made.sha256 = prompt.SHA256(t.made.bytes)
+	out.CanonicalSHA256, out.WireSHA256 = prompt.SHA256(out.Canonical), t.made.sha256
 	return out
 }
 

@@ -261,7 +261,8 @@ func (r *rig) finish() reasoner.Outcome {
 // died gives the journal of a turn whose process died after these steps, the first
 // request among them.
 func (r *rig) died(steps ...agent.Step) {
-	first := r.loop.First(&r.turn)
+	before := r.turn // whoever goes on knows nothing but the journal
+	first := r.loop.First(&before)
 	r.journal.written = append([]agent.Step{{Kind: agent.StepAccepted, Accepted: &agent.Accepted{}}, first.Asked(1, r.turn.Request.Mode)}, steps...)
 }
 

@@ -45,12 +45,27 @@ type Turn struct {
 	// Chain continues from the provider's memory; otherwise Transcript is sent again
 	// with every call (decision 29).
 	Chain bool
-	// Transcript are the items of the session's earlier turns; unused when Chain.
-	Transcript []json.RawMessage
-	// Recall reads them when Chain and the provider has forgotten them after all.
-	Recall func(context.Context) ([]json.RawMessage, error)
+	// Transcript is that of the session's earlier turns; unused when Chain.
+	Transcript Transcript
+	// Recall reads it when Chain and the provider has forgotten it after all.
+	Recall func(context.Context) (Transcript, error)
 	// Run is told what the turn does; the zero one notes nothing.
 	Run telemetry.Run
+	// made is the request that was built last, until it is sent.
+	made posted
+}
+
+// Transcript is what turns that are over have said.
+type Transcript struct {
+	Items []json.RawMessage
+	// Whole is how many of the first Items are known to be whole; see llm.Whole.
+	Whole int
+}
+
+// posted is a request body with its hash.
+type posted struct {
+	sha256 string
+	bytes  []byte
 }
 
 // Outcome is where the loop stopped: with an answer, with client tool calls, or with
@@ -69,6 +84,8 @@ type Outcome struct {
 	// ServerResults are the results of tools that ran here, in call order.
 	ServerResults []agent.ToolResult
 	Usage         agent.Usage
+	// Items are what the turn adds to the session's transcript, when it completes.
+	Items []json.RawMessage
 	// ResponseID is the provider's id of the last response.
 	ResponseID string
 }
