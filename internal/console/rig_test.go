@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +25,7 @@ import (
 	"github.com/aptixhq/aptix/internal/server"
 	"github.com/aptixhq/aptix/internal/session"
 	"github.com/aptixhq/aptix/internal/store/sqlite"
+	"github.com/aptixhq/aptix/internal/store/sqlite/sqlitetest"
 	"github.com/aptixhq/aptix/internal/tool"
 	"github.com/aptixhq/aptix/internal/tool/builtin"
 )
@@ -45,7 +45,7 @@ type rig struct {
 
 func newRig(t testing.TB, auth server.Authenticator, script ...llmtest.Reply) *rig {
 	t.Helper()
-	r := &rig{t: t, provider: llmtest.New(t, script...), path: filepath.Join(t.TempDir(), "aptix.db"), auth: auth}
+	r := &rig{t: t, provider: llmtest.New(t, script...), path: sqlitetest.File(t), auth: auth}
 	r.start()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)

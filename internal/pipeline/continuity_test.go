@@ -43,7 +43,7 @@ func TestContinuity_ThirtyTurns(t *testing.T) {
 	}
 	t.Run("replay", func(t *testing.T) {
 		replayed := converse(t, false, func(*llmtest.Server) {})
-		if diff := cmp.Diff(remembers, replayed, cmp.AllowUnexported(told{})); diff != "" {
+		if diff := difference(remembers, replayed, cmp.AllowUnexported(told{})); diff != "" {
 			t.Errorf("-provider +replay\n%s", diff)
 		}
 	})
@@ -63,7 +63,7 @@ func TestContinuity_ThirtyTurns(t *testing.T) {
 				t.Errorf("the provider forgot %d times and refused %d requests: nothing was shown", lost, refused)
 			}
 			forgets.sent = remembers.sent
-			if diff := cmp.Diff(remembers, forgets, cmp.AllowUnexported(told{})); diff != "" {
+			if diff := difference(remembers, forgets, cmp.AllowUnexported(told{})); diff != "" {
 				t.Errorf("-remembers +forgets\n%s", diff)
 			}
 		})

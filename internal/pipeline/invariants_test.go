@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"encoding/json"
+	"reflect"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,7 +44,7 @@ func (sc *scenario) verify() {
 				}
 				rest = append(rest, e)
 			}
-			if diff := cmp.Diff(rest, all[cut:]); diff != "" {
+			if diff := difference(rest, all[cut:]); diff != "" {
 				sc.t.Errorf("turn %s followed after %d: -got +want\n%s", id, cut, diff)
 			}
 		}
@@ -96,4 +97,13 @@ func checkJournal(t *testing.T, turn agent.Turn, steps []agent.Step) {
 	for _, w := range invariants.Journal(turn, steps) {
 		t.Error(w)
 	}
+}
+
+// difference tells how two values differ. It is cmp.Diff, which takes its time even where
+// there is nothing to tell: what is equal in every field is not shown to it.
+func difference(want, got any, options ...cmp.Option) string {
+	if reflect.DeepEqual(want, got) {
+		return ""
+	}
+	return cmp.Diff(want, got, options...)
 }

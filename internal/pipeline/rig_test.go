@@ -3,7 +3,6 @@ package pipeline_test
 import (
 	"context"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -26,6 +25,7 @@ import (
 	"github.com/aptixhq/aptix/internal/session"
 	"github.com/aptixhq/aptix/internal/store/postgres"
 	"github.com/aptixhq/aptix/internal/store/sqlite"
+	"github.com/aptixhq/aptix/internal/store/sqlite/sqlitetest"
 	"github.com/aptixhq/aptix/internal/store/storetest"
 	"github.com/aptixhq/aptix/internal/telemetry"
 	"github.com/aptixhq/aptix/internal/tool"
@@ -74,7 +74,7 @@ type rig struct {
 
 func newRig(t *testing.T, options ...func(*rig)) *rig {
 	t.Helper()
-	r := &rig{t: t, path: filepath.Join(t.TempDir(), "aptix.db"), catalog: mode.Builtin(), log: slog.New(slog.DiscardHandler)}
+	r := &rig{t: t, path: sqlitetest.File(t), catalog: mode.Builtin(), log: slog.New(slog.DiscardHandler)}
 	if strings.HasPrefix(t.Name(), "TestPostgreSQL/") {
 		withDatabase(cluster.Database(t))(r)
 	}

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -33,6 +32,7 @@ import (
 	"github.com/aptixhq/aptix/internal/session"
 	"github.com/aptixhq/aptix/internal/store"
 	"github.com/aptixhq/aptix/internal/store/sqlite"
+	"github.com/aptixhq/aptix/internal/store/sqlite/sqlitetest"
 	"github.com/aptixhq/aptix/internal/tool"
 	"github.com/aptixhq/aptix/internal/tool/builtin"
 )
@@ -56,7 +56,7 @@ type rig struct {
 
 func newRig(t *testing.T, script ...llmtest.Reply) *rig {
 	t.Helper()
-	r := &rig{t: t, provider: llmtest.New(t, script...), path: filepath.Join(t.TempDir(), "aptix.db"), log: &syncBuffer{}}
+	r := &rig{t: t, provider: llmtest.New(t, script...), path: sqlitetest.File(t), log: &syncBuffer{}}
 	r.start()
 	t.Cleanup(r.stop)
 	return r

@@ -76,9 +76,9 @@ func TestStream_CutAfterEveryByte(t *testing.T) {
 	web := httptest.NewServer(w.Server)
 	defer web.Close()
 	defer http.DefaultClient.CloseIdleConnections()
-	const ask = `{"sessionId":"s1","turnId":"%s","stream":true,"instruction":"call agent_list_modes {}"}`
+	const ask = `{"sessionId":"%s","turnId":"t0","stream":true,"instruction":"call agent_list_modes {}"}`
 
-	body := fmt.Sprintf(ask, "t0")
+	body := fmt.Sprintf(ask, "s1")
 	uncut := cutShort(t, web.URL, body, -1)
 	if n := strings.Count(uncut, "\n\n"); n < 5 || !strings.Contains(uncut, "event: turn.completed\n") {
 		t.Fatalf("a stream of %d events:\n%s", n, uncut)
@@ -95,11 +95,12 @@ func TestStream_CutAfterEveryByte(t *testing.T) {
 		}
 	})
 	t.Run("of a turn that runs", func(t *testing.T) {
-		// The times of its tool, and so its length, vary a little.
+		// The times of its tool, and so its length, vary a little. Each has a session of its
+		// own: in one, every turn would bring all before it along.
 		for n := 0; n < len(uncut)*9/10; n += max(*cutStride, len(uncut)/100) {
 			id := "r" + strconv.Itoa(n)
 			got := cutShort(t, web.URL, fmt.Sprintf(ask, id), n)
-			events := "/v1/sessions/s1/turns/" + id + "/events"
+			events := "/v1/sessions/" + id + "/turns/t0/events"
 			got = assembled(t, web.URL, events, got, n%2 == 0)
 			whole, err := http.Get(web.URL + events)
 			if err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -28,6 +27,7 @@ import (
 	"github.com/aptixhq/aptix/internal/responsesapi"
 	"github.com/aptixhq/aptix/internal/session"
 	"github.com/aptixhq/aptix/internal/store/sqlite"
+	"github.com/aptixhq/aptix/internal/store/sqlite/sqlitetest"
 	"github.com/aptixhq/aptix/internal/tool"
 	"github.com/aptixhq/aptix/internal/tool/builtin"
 )
@@ -66,7 +66,7 @@ type parts struct {
 func newWhole(t *testing.T, with ...func(*parts)) *whole {
 	t.Helper()
 	w := &whole{parts: parts{
-		path:  filepath.Join(t.TempDir(), "aptix.db"),
+		path:  sqlitetest.File(t),
 		model: llm.Config{BaseURL: "http://demo.invalid/v1", Transport: demo.Transport()},
 	}}
 	w.start(t, with...)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"github.com/aptixhq/aptix/internal/session"
 	"github.com/aptixhq/aptix/internal/store"
 	"github.com/aptixhq/aptix/internal/store/sqlite"
+	"github.com/aptixhq/aptix/internal/store/sqlite/sqlitetest"
 	"github.com/aptixhq/aptix/internal/tool"
 	"github.com/aptixhq/aptix/internal/tool/builtin"
 )
@@ -73,7 +73,7 @@ type office struct {
 
 func newOffice(t *testing.T, with ...func(*session.Config)) office {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "aptix.db"), nil)
+	db, err := sqlite.Open(t.Context(), sqlitetest.File(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,6 +39,7 @@ import (
 	"github.com/aptixhq/aptix/internal/session"
 	"github.com/aptixhq/aptix/internal/store/postgres"
 	"github.com/aptixhq/aptix/internal/store/sqlite"
+	"github.com/aptixhq/aptix/internal/store/sqlite/sqlitetest"
 	"github.com/aptixhq/aptix/internal/telemetry"
 	"github.com/aptixhq/aptix/internal/tool"
 	"github.com/aptixhq/aptix/internal/tool/builtin"
@@ -64,7 +65,7 @@ type journal interface {
 // onEveryStore runs a test on a data file and on PostgreSQL.
 func onEveryStore(t *testing.T, test func(t *testing.T, s journal)) {
 	t.Run("sqlite", func(t *testing.T) {
-		s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "aptix.db"), nil)
+		s, err := sqlite.Open(t.Context(), sqlitetest.File(t), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

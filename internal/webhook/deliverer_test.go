@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"github.com/aptixhq/aptix/internal/outbound"
 	"github.com/aptixhq/aptix/internal/store"
 	"github.com/aptixhq/aptix/internal/store/sqlite"
+	"github.com/aptixhq/aptix/internal/store/sqlite/sqlitetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -56,7 +56,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	r.policy.Allow = allow
-	if r.store, err = sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "aptix.db"), nil); err != nil {
+	if r.store, err = sqlite.Open(t.Context(), sqlitetest.File(t), nil); err != nil {
 		t.Fatal(err)
 	}
 	r.receiver = httptest.NewServer(http.HandlerFunc(r.receive))
