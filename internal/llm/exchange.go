@@ -25,7 +25,7 @@ type exchange struct {
 	events  *sseReader
 	ctx     context.Context // the caller's, to tell his wish from our bounds
 	w       *watch
-	resp    *http.Response
+	kind    string // what the answer calls itself
 	stream  bool
 }
 
@@ -58,7 +58,11 @@ func (c *Client) open(ctx context.Context, body []byte, stream bool, within time
 		w.close()
 		return nil, err
 	}
-	return &exchange{reducer: reducer{c: c}, ctx: ctx, w: w, resp: resp, stream: stream}, nil
+	kind := mediaType(resp)
+	// The body holds on to the answer that it is the body of, for a trailer, and so to all of
+	// the request. Nobody asks for these while it is read, which may take minutes.
+	resp.Header, resp.Request = nil, nil
+	return &exchange{reducer: reducer{c: c}, ctx: ctx, w: w, kind: kind, stream: stream}, nil
 }
 
 func (x *exchange) close() { x.w.close() }
@@ -148,7 +152,7 @@ func (p *payload) release() {
 // read yields the answer, read as what it calls itself. The last value is a Response
 // or an error.
 func (x *exchange) read(yield func(Event, error) bool) {
-	switch mediaType(x.resp) {
+	switch x.kind {
 	case typeStream:
 		x.readStream(yield)
 	case typeJSON:
