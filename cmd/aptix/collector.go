@@ -6,21 +6,27 @@ import (
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"time"
 )
 
 // The room that the garbage collector leaves above what is in use, in bytes: what the
-// server allocates in two seconds, within bounds, or leastPercent of what is in use if
-// that is more. Go itself leaves as much again as is in use. A small server would then
-// collect every few turns, which costs a tenth of its time; and ten thousand open streams
-// would cost twice what they hold. With a thousand turns that stream, a collection takes
-// most of the time of both processors for 30 ms, so that there must not be many.
+// server allocates in half a second, or in two while it is pressed for processors, within
+// bounds, or leastPercent of what is in use if that is more. Go itself leaves as much again
+// as is in use. A small server would then collect every few turns, which costs a tenth of its
+// time; and ten thousand open streams would cost twice what they hold. With a thousand turns
+// that stream, a collection takes most of the time of both processors for 30 ms, and while
+// everybody waits for them there must not be many.
 const (
 	leastRoom    = 8 << 20
 	mostRoom     = 64 << 20
 	leastPercent = 25
 	mostPercent  = 1000
 )
+
+// A server is pressed while one in ten of its goroutines that could run waits for longer
+// than this for a processor.
+const pressedWait = time.Millisecond
 
 // A server that has allocated less than idleBytes in each of so many looks is idle: it
 // gives the memory back that it does not use.
@@ -53,6 +59,8 @@ func tuneCollector(ctx context.Context) {
 	defer ticker.Stop()
 	now := 100
 	idle := idleSince{}
+	waits := waitsForProcessors{}
+	rush := rush{}
 	_, before := inUse()
 	room := uint64(leastRoom)
 	for {
@@ -63,13 +71,14 @@ func tuneCollector(ctx context.Context) {
 		case <-ticker.C:
 		}
 		used, allocated := inUse()
-		room, before = roomFor(allocated-before, room), allocated
+		lately, pressed := allocated-before, waits.pressed()
+		room, before = roomFor(lately, room, pressed), allocated
 		// A change stops the world for a moment; small ones are not worth it.
 		if want := collectorPercent(used, room); want > now+now/8 || want < now-now/8 {
 			debug.SetGCPercent(want)
 			now = want
 		}
-		if idle.begins(allocated) {
+		if over := rush.isOver(lately, pressed); over || idle.begins(allocated) {
 			debug.FreeOSMemory()
 		}
 	}
@@ -93,6 +102,25 @@ func (i *idleSince) begins(allocated uint64) bool {
 	return i.looks == idleLooks
 }
 
+// A rush is over when a server that has allocated rushBytes in a second allocates a quarter
+// as much, and nobody waits. Much of what it used is free by then, and would stay so for
+// minutes: streams that have begun need little more.
+const rushBytes = 16 << 20
+
+// rush is the most that was allocated in a second since the last one was over.
+type rush struct{ most uint64 }
+
+// isOver reports, once for each, that a rush is over. It is told what was allocated in the
+// last second.
+func (r *rush) isOver(allocated uint64, pressed bool) bool {
+	r.most = max(r.most, allocated)
+	if r.most < rushBytes || allocated > r.most/4 || pressed {
+		return false
+	}
+	r.most = allocated
+	return true
+}
+
 // inUse returns the bytes on which the collector's percentage is reckoned, what the last
 // collection found in use and the stacks, and those that were allocated since the start.
 func inUse() (used, allocated uint64) {
@@ -109,8 +137,44 @@ func inUse() (used, allocated uint64) {
 
 // roomFor returns the room for a server that has allocated so much in the last second. It
 // grows at once and shrinks in a few seconds.
-func roomFor(allocated, before uint64) uint64 {
-	return min(max(2*allocated, before/2, leastRoom), mostRoom)
+func roomFor(allocated, before uint64, pressed bool) uint64 {
+	room := allocated / 2
+	if pressed {
+		room = 2 * allocated
+	}
+	return min(max(room, before/2, leastRoom), mostRoom)
+}
+
+// waitsForProcessors looks at how long goroutines wait for a processor.
+type waitsForProcessors struct {
+	before []uint64 // the runtime's counts at the last look
+}
+
+// pressed reports whether the server was short of processors since the last look.
+func (w *waitsForProcessors) pressed() bool {
+	sample := []metrics.Sample{{Name: "/sched/latencies:seconds"}}
+	metrics.Read(sample)
+	if sample[0].Value.Kind() != metrics.KindFloat64Histogram {
+		return false
+	}
+	h := sample[0].Value.Float64Histogram()
+	return w.among(h.Counts, h.Buckets)
+}
+
+// among is pressed for counts of waits between these bounds, in seconds.
+func (w *waitsForProcessors) among(counts []uint64, bounds []float64) bool {
+	var all, long uint64
+	for i, n := range counts {
+		if len(w.before) > i {
+			n -= w.before[i]
+		}
+		all += n
+		if bounds[i] >= pressedWait.Seconds() {
+			long += n
+		}
+	}
+	w.before = slices.Clone(counts)
+	return 10*long > all
 }
 
 // collectorPercent is the percentage of what is in use that may become garbage before

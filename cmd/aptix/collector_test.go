@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 )
@@ -26,18 +27,76 @@ func TestCollectorPercent_SmallServersSaveTimeLargeOnesMemory(t *testing.T) {
 
 func TestRoomFor_FollowsWhatIsAllocated(t *testing.T) {
 	room := uint64(leastRoom)
-	for i, tt := range []struct{ allocated, want uint64 }{
-		{0, leastRoom}, {10 << 20, 20 << 20}, {1 << 30, mostRoom}, {0, mostRoom / 2}, {20 << 20, 40 << 20}, {0, 20 << 20},
+	for i, tt := range []struct {
+		allocated uint64
+		pressed   bool
+		want      uint64
+	}{
+		{0, false, leastRoom}, {10 << 20, true, 20 << 20}, {1 << 30, true, mostRoom}, {0, false, mostRoom / 2}, {20 << 20, true, 40 << 20}, {0, true, 20 << 20},
+		{60 << 20, false, 30 << 20}, {1 << 30, false, mostRoom},
 	} {
-		if room = roomFor(tt.allocated, room); room != tt.want {
+		if room = roomFor(tt.allocated, room, tt.pressed); room != tt.want {
 			t.Errorf("second %d: got room for %d bytes, want %d", i, room, tt.want)
 		}
 	}
 	for range 10 {
-		room = roomFor(0, room)
+		room = roomFor(0, room, false)
 	}
 	if room != leastRoom {
 		t.Errorf("a server that has become idle has room for %d bytes, want %d", room, uint64(leastRoom))
+	}
+}
+
+// One wait in ten that is long makes a server pressed, for as long as there are such waits.
+func TestWaitsForProcessors(t *testing.T) {
+	bounds := []float64{0, 1e-6, 1e-4, 2e-3, 1}
+	var w waitsForProcessors
+	for i, tt := range []struct {
+		counts  []uint64
+		pressed bool
+	}{
+		{[]uint64{0, 0, 0, 0}, false}, {[]uint64{50, 40, 9, 1}, false}, {[]uint64{50, 40, 9, 1}, false},
+		{[]uint64{100, 80, 20, 20}, true}, {[]uint64{200, 170, 20, 21}, false}, {[]uint64{200, 170, 29, 23}, true},
+	} {
+		if got := w.among(tt.counts, bounds); got != tt.pressed {
+			t.Errorf("look %d: pressed %t, want %t", i, got, tt.pressed)
+		}
+	}
+}
+
+// The runtime tells how long goroutines wait: more of them than there are processors do.
+func TestWaitsForProcessors_OfTheRuntime(t *testing.T) {
+	var w waitsForProcessors
+	w.pressed()
+	for try := 0; !w.pressed(); try++ {
+		if try == 10 {
+			t.Fatal("the server does not seem to be pressed")
+		}
+		var all sync.WaitGroup
+		for range 32 * runtime.GOMAXPROCS(0) {
+			all.Go(func() {
+				for end := time.Now().Add(2 * time.Millisecond); time.Now().Before(end); { //nolint:revive // it works
+				}
+			})
+		}
+		all.Wait()
+	}
+}
+
+// The end of a rush is noticed once, and not while there is no time for it.
+func TestRush(t *testing.T) {
+	var r rush
+	for i, tt := range []struct {
+		allocated uint64
+		pressed   bool
+		over      bool
+	}{
+		{0, false, false}, {8 << 20, false, false}, {0, false, false}, {20 << 20, false, false}, {16 << 20, false, false}, {5 << 20, false, true},
+		{1 << 20, false, false}, {0, false, false}, {40 << 20, true, false}, {1 << 20, true, false}, {1 << 20, false, true}, {0, false, false},
+	} {
+		if got := r.isOver(tt.allocated, tt.pressed); got != tt.over {
+			t.Errorf("second %d: over %t, want %t", i, got, tt.over)
+		}
 	}
 }
 
