@@ -14,6 +14,8 @@
 //   - Slow reader: nothing is buffered for it beyond a few events and what the
 //     kernel holds. When a write makes no headway for Config.WriteTimeout the
 //     connection is cut. The turn goes on, and nobody else notices.
+//   - Long streams: after a second the connection is taken from net/http, and comes
+//     back to it when the stream is over (park.go). Nobody can tell.
 //   - Lost connection: the turn goes on. A reader resumes by Last-Event-ID or
 //     ?after= and gets what it missed from the journal.
 //   - Restart: the same. A stream that ends without an event that ends a delivery

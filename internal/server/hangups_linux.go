@@ -45,8 +45,8 @@ func (h *hangups) watch(c net.Conn, gone func()) (forget func()) {
 
 // rawConn returns the system's connection, or nil.
 func rawConn(c net.Conn) syscall.RawConn {
-	if b, ok := c.(*begun); ok {
-		c = b.Conn
+	if r, ok := c.(*returned); ok {
+		c = r.Conn
 	}
 	sc, ok := c.(syscall.Conn)
 	if !ok {

@@ -1,7 +1,7 @@
 package server
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -28,8 +28,9 @@ type lot struct {
 	streams sync.WaitGroup
 	closing chan struct{} // closed when they are to end
 
-	mu     sync.Mutex // guards what follows
-	closed bool
+	mu       sync.Mutex // guards what follows
+	closed   bool
+	returned map[*returned]bool // the connections that net/http has got back and nobody used
 }
 
 // enter takes a stream in, unless all are to end.
@@ -50,6 +51,11 @@ func (l *lot) end() {
 		close(l.closing)
 	}
 	l.closed = true
+	// net/http takes them for new ones, on which a request may be about to come, and would
+	// wait for it.
+	for c := range l.returned {
+		_ = c.Conn.Close()
+	}
 }
 
 // webKey is the key under which a request's context has the http.Server that it came to, if
@@ -64,8 +70,10 @@ type parked struct {
 	x    *exchange
 	w    *writer
 	conn net.Conn
-	out  *chunks
-	gone func()
+	// early is what the client has sent behind its request.
+	early []byte
+	out   *chunks
+	gone  func()
 	// follow writes the rest of the stream.
 	follow func(r *http.Request, closing <-chan struct{}) error
 }
@@ -90,13 +98,14 @@ func (s *Server) park(ctx context.Context, gone func(), w http.ResponseWriter, r
 		s.lot.streams.Done()
 		return false
 	}
-	if early := in.Reader.Buffered(); early > 0 {
-		conn = begunConn(conn, in.Reader, early)
+	early, _ := in.Reader.Peek(in.Reader.Buffered())
+	if before, ok := conn.(*returned); ok && len(before.first) == 0 {
+		conn = before.Conn
 	}
 	// The request lives on without anything of net/http's.
 	r = r.WithContext(ctx)
 	r.Body = http.NoBody
-	p := &parked{s: s, web: web, r: r, x: x, w: out, conn: conn, out: &chunks{Conn: conn}, gone: gone, follow: follow}
+	p := &parked{s: s, web: web, r: r, x: x, w: out, conn: conn, early: bytes.Clone(early), out: &chunks{Conn: conn}, gone: gone, follow: follow}
 	out.ResponseWriter, out.rc, out.extended = p.out, http.NewResponseController(p.out), time.Time{}
 	x.parked = p
 	return true
@@ -113,24 +122,35 @@ func (p *parked) run() {
 		}
 		whole := p.s.finish(p.w, p.r, p.x)
 		forget()
-		if !whole || p.out.end(p.s.writeTimeout) != nil || p.r.Close {
+		if !whole || p.out.end(p.s.writeTimeout) != nil || p.r.Close || !p.s.lot.giveBack(p) {
 			_ = p.conn.Close()
-			return
 		}
-		giveBack(p.web, p.conn)
 	}()
 	p.x.err = p.follow(p.r, p.s.lot.closing)
 }
 
-// giveBack has net/http go on with a connection.
-func giveBack(web *http.Server, c net.Conn) {
+// giveBack has net/http go on with a connection, unless the server goes down.
+func (l *lot) giveBack(p *parked) bool {
+	c := &returned{Conn: p.conn, lot: l, first: p.early}
+	l.mu.Lock()
+	stays := !l.closed && !p.s.Draining()
+	if stays {
+		if l.returned == nil {
+			l.returned = map[*returned]bool{}
+		}
+		l.returned[c] = true
+	}
+	l.mu.Unlock()
+	if !stays {
+		return false
+	}
 	_ = c.SetDeadline(time.Time{})
 	once := &single{conn: c}
-	// It returns as soon as it asks for another connection.
-	_ = web.Serve(once)
+	_ = p.web.Serve(once) // until it asks for another connection
 	if once.conn != nil {
-		_ = c.Close() // the server is being shut down
+		_ = c.Close() // the http.Server is closed
 	}
+	return true
 }
 
 // single is a listener to which one connection comes.
@@ -147,24 +167,39 @@ func (s *single) Accept() (net.Conn, error) {
 func (s *single) Close() error   { return nil }
 func (s *single) Addr() net.Addr { return &net.TCPAddr{} }
 
-// begunConn is a connection of which the first n bytes have been read already.
-func begunConn(c net.Conn, in *bufio.Reader, n int) net.Conn {
-	b, _ := in.Peek(n)
-	return &begun{Conn: c, first: append([]byte(nil), b...)}
-}
-
-type begun struct {
+// returned is a connection that net/http has got back. It knows whether it was used since.
+type returned struct {
 	net.Conn
-	first []byte
+	lot   *lot
+	first []byte // of what the client has sent, what net/http had read before
+	used  bool   // nothing more is to be done about it
 }
 
-func (b *begun) Read(p []byte) (int, error) {
-	if len(b.first) > 0 {
-		n := copy(p, b.first)
-		b.first = b.first[n:]
-		return n, nil
+// Read reads what came first, first.
+func (c *returned) Read(b []byte) (n int, err error) {
+	if len(c.first) > 0 {
+		n = copy(b, c.first)
+		c.first = c.first[n:]
+	} else {
+		n, err = c.Conn.Read(b)
 	}
-	return b.Conn.Read(p)
+	if !c.used {
+		c.used = true
+		c.lot.forget(c)
+	}
+	return n, err
+}
+
+// Close closes the connection.
+func (c *returned) Close() error {
+	c.lot.forget(c)
+	return c.Conn.Close()
+}
+
+func (l *lot) forget(c *returned) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.returned, c)
 }
 
 // chunks is the http.ResponseWriter of an answer in chunks (RFC 9112 §7.1) of which the

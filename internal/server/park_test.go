@@ -341,7 +341,7 @@ func TestPark_FaultCutsTheConnection(t *testing.T) {
 	}
 }
 
-// A reader that takes nothing is cut off when its time is over.
+// L-3: a reader that takes nothing is cut off when its time is over.
 func TestPark_SlowReaderIsCut(t *testing.T) {
 	s := newSlowly(t, func(c *Config) { c.WriteTimeout = 300 * time.Millisecond })
 	s.say(text("x"))
@@ -472,6 +472,40 @@ func TestPark_EndIsTold(t *testing.T) {
 		cancel()
 		if all, err := io.ReadAll(in); err != nil || !bytes.HasSuffix(all, []byte("\r\n0\r\n\r\n")) {
 			t.Fatalf("%v after %s", err, all)
+		}
+	}
+}
+
+// A connection that was given back and not used since does not hold up the end of the
+// server, nor is one given back to a server that goes down.
+func TestPark_EndWaitsForNoConnection(t *testing.T) {
+	for _, draining := range []bool{false, true} {
+		s := newSlowly(t)
+		s.say(text("x"))
+		c, in := s.ask(t, "HTTP/1.1")
+		s.waitParked(t, 1)
+		if draining {
+			s.Drain()
+		}
+		s.say(done)
+		res, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(res.Body); err != nil {
+			t.Fatal(err)
+		}
+		if !draining {
+			eventually(t, "the connection is given back", func() bool { return s.conns.Load() == 2 })
+			short, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if err := s.EndParked(short); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = c.SetReadDeadline(time.Now().Add(2 * time.Second)) // net/http would wait for five
+		if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {
+			t.Errorf("draining %t: the connection is open: %v", draining, err)
 		}
 	}
 }
