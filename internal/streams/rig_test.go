@@ -45,7 +45,8 @@ type options struct {
 	model   string // the address of another model than the script
 	server  server.Config
 	journal func(pipeline.Store) pipeline.Store
-	wrap    func(http.Handler) http.Handler
+	// over is told the id of each request that is over, also of one whose stream was parked.
+	over func(requestID string)
 }
 
 func newRig(t testing.TB, o options, script ...llmtest.Reply) *rig {
@@ -91,14 +92,14 @@ func newRig(t testing.TB, o options, script ...llmtest.Reply) *rig {
 	o.server.Turns, o.server.Sessions, o.server.Responses = r.pipeline, sessions, door
 	o.server.Heartbeat = cmp.Or(o.server.Heartbeat, time.Hour) // a comment would stand between the bytes
 	o.server.Catalog, o.server.Registry, o.server.Log = catalog, registry, log
+	if o.over != nil {
+		o.server.Log = slog.New(requestLog{slog.DiscardHandler, o.over})
+	}
 	edge, err := server.New(o.server)
 	must(err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(err)
 	r.web, r.addr = edge.HTTPServer(""), listener.Addr().String()
-	if o.wrap != nil {
-		r.web.Handler = o.wrap(r.web.Handler)
-	}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -107,7 +108,7 @@ func newRig(t testing.TB, o options, script ...llmtest.Reply) *rig {
 	r.stop = sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
-		err := errors.Join(r.pipeline.Drain(ctx), r.web.Close())
+		err := errors.Join(r.pipeline.Drain(ctx), edge.EndParked(ctx), r.web.Close())
 		<-served
 		if err := errors.Join(err, store.Close()); err != nil {
 			t.Error(err)
@@ -218,4 +219,22 @@ func (contexts) Conversation(_, _ string) (agent.ConversationContext, bool) {
 func (c contexts) Resolve(_, _ string) (string, string, agent.ConversationContext, error) {
 	found, _ := c.Conversation("", "")
 	return "default", "default", found, nil
+}
+
+// requestLog calls over for the line that each request leaves.
+type requestLog struct {
+	slog.Handler
+	over func(requestID string)
+}
+
+func (l requestLog) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l requestLog) Handle(_ context.Context, line slog.Record) error {
+	line.Attrs(func(a slog.Attr) bool {
+		if line.Message == "request" && a.Key == "requestId" {
+			l.over(a.Value.String())
+		}
+		return true
+	})
+	return nil
 }

@@ -34,13 +34,10 @@ func TestSlow_ReadersAreCutAndComeBack(t *testing.T) {
 	ended := map[string]chan struct{}{"stalled": make(chan struct{}), "dripping": make(chan struct{})}
 	r := newRig(t, options{
 		server: server.Config{WriteTimeout: patience},
-		wrap: func(next http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if c := ended[r.Header.Get("X-Request-Id")]; c != nil {
-					defer close(c)
-				}
-				next.ServeHTTP(w, r)
-			})
+		over: func(id string) {
+			if c := ended[id]; c != nil {
+				close(c)
+			}
 		},
 	}, large())
 	stalled, dripping := r.open(t, "stalled"), r.open(t, "dripping")
