@@ -141,7 +141,13 @@ func (b *tab) act(actions ...chromedp.Action[chromedp.Void]) {
 			ctx, cancel = context.WithTimeout(b.ctx, patience)
 			defer cancel()
 		}
-		if err := chromedp.Do(ctx, a); err != nil {
+		err := chromedp.Do(ctx, a)
+		for err != nil && strings.Contains(err.Error(), "Could not find node") && ctx.Err() == nil {
+			// The page has put another in its place since it was looked for, and nothing was done.
+			time.Sleep(10 * time.Millisecond)
+			err = chromedp.Do(ctx, a)
+		}
+		if err != nil {
 			b.t.Fatalf("in the browser: %v\n%s", err, b.text())
 		}
 	}
