@@ -292,15 +292,24 @@ func TestPlain_CloseWhileReading(t *testing.T) {
 // request, which must not be sent twice, does not get lost on it.
 func TestPlain_StaleConnections(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-	for name, first := range map[string]string{"closed": ok, "more than was asked for": ok + "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"} {
+	for name, c := range map[string]struct {
+		first string
+		pause time.Duration // in which the server closes
+	}{
+		"closed":                   {ok, 25 * time.Millisecond},
+		"more than was asked for":  {ok + "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil", 0},
+		"more and closed":          {ok + "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil", 25 * time.Millisecond},
+		"more than buffers take":   {ok + strings.Repeat("evil", 1<<10), 0},
+		"an answer and half of it": {ok + "HTTP/1.1 200", 0},
+	} {
 		t.Run(name, func(t *testing.T) {
-			url, connects := script(t, first)
+			url, connects := script(t, c.first)
 			tr := local(t, url)
 			for range 3 {
 				if got := told(t, tr, "POST", url, "x"); !strings.Contains(got, `"ok", whole true`) {
 					t.Fatalf("got %s", got)
 				}
-				time.Sleep(25 * time.Millisecond) // the server has closed, or said more
+				time.Sleep(c.pause)
 			}
 			if n := connects.Load(); n != 3 {
 				t.Errorf("%d connections, want 3", n)

@@ -34,6 +34,8 @@ type slowly struct {
 	mu    sync.Mutex // guards what follows
 	said  []any      // events, or the error that ends the stream
 	again chan struct{}
+	// idle is called, once, when there is nothing to read.
+	idle func()
 
 	// parked and conns count what the connections have been through.
 	parked, conns atomic.Int64
@@ -94,7 +96,12 @@ func (r *slowReader) Next(ctx context.Context) ([]agent.Event, <-chan struct{}, 
 		return nil, nil, ctx.Err()
 	}
 	if r.n == len(r.said) {
-		return nil, r.again, nil
+		again := r.again
+		if idle := r.idle; idle != nil {
+			r.idle = nil
+			idle()
+		}
+		return nil, again, nil
 	}
 	r.n++
 	switch what := r.said[r.n-1].(type) {
@@ -165,6 +172,23 @@ func (s *slowly) ask(t *testing.T, head string) (net.Conn, *bufio.Reader) {
 	return c, bufio.NewReader(c)
 }
 
+// exchanged sends a request and returns its answer, with the body and what ended that.
+func exchanged(ctx context.Context, t *testing.T, client *http.Client, method, url, body string) (*http.Response, []byte, error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(res.Body)
+	_ = res.Body.Close()
+	return res, got, err
+}
+
 // eventually waits for something that comes a moment later.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
@@ -210,17 +234,7 @@ func TestPark_StreamIsTheSame(t *testing.T) {
 				s.say(tell[2:4]...)
 				s.say(tell[4:]...)
 			}()
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/agent/execute", strings.NewReader(streamed))
-			if err != nil {
-				t.Fatal(err)
-			}
-			req.Header.Set("Content-Type", "application/json")
-			res, err := client.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			body, err := io.ReadAll(res.Body)
-			_ = res.Body.Close()
+			res, body, err := exchanged(t.Context(), t, client, http.MethodPost, s.url+"/v1/agent/execute", streamed)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -256,19 +270,9 @@ func TestPark_ConnectionIsUsedAgain(t *testing.T) {
 		go func() { s.waitParked(t, int64(i+1)); s.say(done) }()
 		reused := false
 		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }})
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/agent/execute", strings.NewReader(streamed))
-		if err != nil {
+		if _, _, err := exchanged(ctx, t, client, http.MethodPost, s.url+"/v1/agent/execute", streamed); err != nil {
 			t.Fatal(err)
 		}
-		req.Header.Set("Content-Type", "application/json")
-		res, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.Copy(io.Discard, res.Body); err != nil {
-			t.Fatal(err)
-		}
-		_ = res.Body.Close()
 		if reused != (i > 0) {
 			t.Errorf("request %d: the connection was used before: %t", i, reused)
 		}
@@ -359,9 +363,10 @@ func TestPark_SlowReaderIsCut(t *testing.T) {
 func TestPark_ConnectionClose(t *testing.T) {
 	s := newSlowly(t)
 	s.say(text("x"))
-	_, in := s.ask(t, "HTTP/1.1\r\nConnection: close")
+	c, in := s.ask(t, "HTTP/1.1\r\nConnection: close")
 	s.waitParked(t, 1)
 	s.say(done)
+	_ = c.SetReadDeadline(time.Now().Add(5 * time.Second)) // sooner than net/http gives a connection up
 	all, err := io.ReadAll(in)
 	if err != nil || !bytes.HasSuffix(all, []byte("\r\n0\r\n\r\n")) {
 		t.Errorf("got %v after %q", err, all)
@@ -380,17 +385,7 @@ func TestPark_NotEverywhere(t *testing.T) {
 			s.turns.put(agent.Turn{Key: agent.TurnKey{Org: "local", Session: "s1", Turn: "t1"}, State: agent.TurnRunning})
 			target = "/v1/sessions/s1/turns/t1/events"
 		}
-		req, err := http.NewRequestWithContext(t.Context(), method, url+target, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Content-Type", "application/json")
-		res, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := io.ReadAll(res.Body)
-		_ = res.Body.Close()
+		res, got, err := exchanged(t.Context(), t, client, method, url+target, body)
 		if err != nil || !strings.Contains(string(got), "event: turn.completed\n") {
 			t.Errorf("got %d %s (%v)", res.StatusCode, got, err)
 		}
@@ -464,12 +459,16 @@ func TestPark_EndIsTold(t *testing.T) {
 		s.say(text("x"))
 		_, in := s.ask(t, "HTTP/1.1\r\nConnection: close")
 		s.waitParked(t, 1)
-		s.say(done)
-		short, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		if err := s.EndParked(short); err != nil {
-			t.Fatal(err)
+		// Both happen before the stream waits for either.
+		s.mu.Lock()
+		s.idle = func() {
+			s.said = append(s.said, done)
+			close(s.again)
+			s.again = make(chan struct{})
+			s.lot.end()
 		}
-		cancel()
+		s.mu.Unlock()
+		s.say(text("y"))
 		if all, err := io.ReadAll(in); err != nil || !bytes.HasSuffix(all, []byte("\r\n0\r\n\r\n")) {
 			t.Fatalf("%v after %s", err, all)
 		}
