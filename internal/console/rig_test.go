@@ -106,7 +106,9 @@ func (r *rig) start() {
 	must(err)
 	listener, err := net.Listen("tcp", cmp.Or(r.addr, "127.0.0.1:0"))
 	must(err)
-	r.addr = listener.Addr().String()
+	if r.addr == "" { // a browser reads it while the server starts anew
+		r.addr = listener.Addr().String()
+	}
 	web := edge.HTTPServer("")
 	served := make(chan struct{})
 	go func() {
