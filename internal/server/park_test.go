@@ -345,6 +345,28 @@ func TestPark_FaultCutsTheConnection(t *testing.T) {
 	}
 }
 
+// However a stream ends, parked or not, its place is free for the next one.
+func TestPark_PlaceIsFreeAgain(t *testing.T) {
+	for _, parkAfter := range []time.Duration{0, time.Hour} {
+		for _, end := range []any{done, errors.New("the disk is gone"), "oh, a panic"} {
+			s := newSlowly(t, func(c *Config) { c.Quotas = quota.Plans{Default: quota.Limits{Streams: 1}} })
+			s.parkAfter = parkAfter
+			s.say(text("x"))
+			s.ask(t, "HTTP/1.1")
+			if who := quota.UserOf(agent.Local()); parkAfter == 0 {
+				s.waitParked(t, 1)
+			} else {
+				eventually(t, "the stream is open", func() bool { return s.quotas.streams.Of(who) == 1 })
+			}
+			s.say(end)
+			s.waitLogged(t, 1)
+			if n := s.quotas.streams.Of(quota.UserOf(agent.Local())); n != 0 {
+				t.Errorf("parked after %s, ended by %v: %d places are taken", parkAfter, end, n)
+			}
+		}
+	}
+}
+
 // L-3: a reader that takes nothing is cut off when its time is over.
 func TestPark_SlowReaderIsCut(t *testing.T) {
 	s := newSlowly(t, func(c *Config) { c.WriteTimeout = 300 * time.Millisecond })

@@ -63,17 +63,21 @@ func deliver[E any](s *Server, w http.ResponseWriter, r *http.Request, from even
 	unhook := context.AfterFunc(r.Context(), func() { d.gone(context.Cause(r.Context())) })
 	defer unhook()
 	d.timer = time.NewTimer(min(s.parkAfter, d.silence))
-	err = d.follow()
-	if errors.Is(err, errLong) {
-		d.stays = true
-		if s.park(d.ctx, func() { d.gone(context.Canceled) }, w, r, d.goOn) {
-			return nil
+	parked := false
+	defer func() { // also when something panics
+		if !parked {
+			d.end()
+			d.gone(nil)
 		}
-		err = d.follow()
+	}()
+	if err = d.follow(); !errors.Is(err, errLong) {
+		return err
 	}
-	d.end()
-	d.gone(nil)
-	return err
+	d.stays = true
+	if parked = s.park(d.ctx, func() { d.gone(context.Canceled) }, w, r, d.goOn); parked {
+		return nil
+	}
+	return d.follow()
 }
 
 // goOn writes the rest of a stream that is parked, or what is there of it when closing is
