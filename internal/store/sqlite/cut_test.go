@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -91,28 +92,35 @@ func firstSchemaSteps() []agent.Step {
 	}
 }
 
-// writeFirstSchema makes a file as the first schema had it.
-func writeFirstSchema(t *testing.T, path string) {
+// schema makes a file with an older schema, and returns it and what writes into it.
+func schema(t *testing.T, path string, version int64) (raw *sql.DB, run func(statement string, args ...any)) {
 	t.Helper()
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw := rawFile(t, path)
+	raw = rawFile(t, path)
 	p, err := goose.NewProvider(goose.DialectSQLite3, raw, files, goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.UpTo(t.Context(), 1); err != nil {
+	if _, err := p.UpTo(t.Context(), version); err != nil {
 		t.Fatal(err)
 	}
-	run := func(statement string, args ...any) {
+	run = func(statement string, args ...any) {
 		t.Helper()
 		if _, err := raw.ExecContext(t.Context(), statement, args...); err != nil {
 			t.Fatal(err)
 		}
 	}
 	run(fmt.Sprintf("PRAGMA application_id = %d", applicationID))
+	return raw, run
+}
+
+// writeFirstSchema makes a file as the first schema had it.
+func writeFirstSchema(t *testing.T, path string) {
+	t.Helper()
+	raw, run := schema(t, path, 1)
 	run(`INSERT INTO sessions VALUES ('acme', 's1', 'ann', 'general', 1, '', NULL, '', '', '', 'reject', 'resp_1', 1, 1, 1)`)
 	run(`INSERT INTO turns VALUES ('acme', 's1', 't1', 1, 'ann', 'completed', X'7B7D', 'h', 'general', X'5B5D', NULL, X'7B7D', NULL, '', 0, 1, 1)`)
 	for _, step := range firstSchemaSteps() {

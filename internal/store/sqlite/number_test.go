@@ -3,13 +3,11 @@ package sqlite
 import (
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/pressly/goose/v3"
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/store"
@@ -76,25 +74,7 @@ func unnumberedSteps(k agent.TurnKey) []agent.Step {
 // Rows before theirs are gone.
 func writeUnnumbered(t *testing.T, path string) {
 	t.Helper()
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw := rawFile(t, path)
-	p, err := goose.NewProvider(goose.DialectSQLite3, raw, files, goose.WithDisableGlobalRegistry(true))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.UpTo(t.Context(), 8); err != nil {
-		t.Fatal(err)
-	}
-	run := func(statement string, args ...any) {
-		t.Helper()
-		if _, err := raw.ExecContext(t.Context(), statement, args...); err != nil {
-			t.Fatal(err)
-		}
-	}
-	run(fmt.Sprintf("PRAGMA application_id = %d", applicationID))
+	raw, run := schema(t, path, 8)
 	session := func(id agent.SessionID) {
 		run(`INSERT INTO sessions (org, session_id, created_by, mode, version, system_prompt, agent_context, conversation_context,
 			solution_context, concurrency, last_response_id, turns, created_at, updated_at)
