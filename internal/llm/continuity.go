@@ -47,11 +47,16 @@ func PreviousResponseID(head, tail string) string {
 	return r.PreviousResponseID
 }
 
-// Unchained returns the Head of the same request without the response that it
-// continues. Its History goes with it then.
-func Unchained(head, previousResponseID string) string {
-	// Nothing that a client wrote stands before this member, so the first is the one.
-	return strings.Replace(head, `"previous_response_id":`+string(encode(previousResponseID))+",", "", 1)
+// Unchained returns the Head and the Tail of the same request without the response that
+// it continues. Its History goes with it then.
+func Unchained(head, tail, previousResponseID string) (string, string) {
+	member := `"previous_response_id":` + string(encode(previousResponseID))
+	if tail != bareTail {
+		return head, strings.Replace(tail, ","+member, "", 1)
+	}
+	// A request of an earlier release. Nothing that a client wrote stands before this
+	// member, so the first is the one.
+	return strings.Replace(head, member+",", "", 1), tail
 }
 
 // Replay returns the items of a transcript as they are sent again before the items

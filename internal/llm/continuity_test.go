@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/aptixhq/aptix/internal/llm"
@@ -18,19 +19,31 @@ func TestUnchained_TakesOneMember(t *testing.T) {
 		Chain: true, Instructions: `say "previous_response_id":"resp_1",`, FirstCall: true,
 		Tools: []json.RawMessage{json.RawMessage(`{"type":"function","name":"f","parameters":{"previous_response_id":"resp_\"1\"","x":1}}`)},
 	}
-	chained := llm.BuildWire(canonical, lane)
-	want(t, llm.PreviousResponseID(chained.Head, chained.Tail), `resp_"1"`)
-	head := llm.Unchained(chained.Head, `resp_"1"`)
-	want(t, llm.PreviousResponseID(head, chained.Tail), "")
-
-	var before, after map[string]json.RawMessage
-	for text, into := range map[string]*map[string]json.RawMessage{chained.Head + chained.Tail: &before, head + chained.Tail: &after} {
-		if err := json.Unmarshal([]byte(text), into); err != nil {
-			t.Fatalf("%v: %s", err, text)
-		}
+	made := llm.BuildWire(canonical, lane)
+	bare, none := llm.Unchained(made.Head, made.Tail, `resp_"1"`)
+	if bare != made.Head {
+		t.Errorf("the head says what the response before is: %s", made.Head)
 	}
-	delete(before, "previous_response_id")
-	want(t, after, before)
+	for name, w := range map[string]llm.Wire{
+		"of this release": made,
+		// Journals may hold some in which the member stood before the instructions.
+		"of an earlier one": {Head: strings.Replace(made.Head, `"instructions"`, `"previous_response_id":"resp_\"1\"","instructions"`, 1), Tail: none},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want(t, llm.PreviousResponseID(w.Head, w.Tail), `resp_"1"`)
+			head, tail := llm.Unchained(w.Head, w.Tail, `resp_"1"`)
+			want(t, llm.PreviousResponseID(head, tail), "")
+
+			var before, after map[string]json.RawMessage
+			for text, into := range map[string]*map[string]json.RawMessage{w.Head + w.Tail: &before, head + tail: &after} {
+				if err := json.Unmarshal([]byte(text), into); err != nil {
+					t.Fatalf("%v: %s", err, text)
+				}
+			}
+			delete(before, "previous_response_id")
+			want(t, after, before)
+		})
+	}
 }
 
 func TestReplay(t *testing.T) {

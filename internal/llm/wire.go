@@ -227,13 +227,27 @@ func toolChoice(c prompt.Canonical, l Lane, tools []json.RawMessage) any {
 
 // wire cuts the body of a request where its items belong.
 func wire(r request, items ...json.RawMessage) Wire {
-	return Wire{Head: string(r.head()), New: items, Tail: "]}"}
+	return Wire{Head: string(r.head()), New: items, Tail: r.tail()}
 }
+
+// tail is the body after its items. What the requests of a session do not have in common
+// stands here, so that their heads are the same and stored once.
+func (r request) tail() string {
+	if r.PreviousResponseID == "" {
+		return bareTail
+	}
+	return string(jsonstr.Append([]byte("]"+previousMember), r.PreviousResponseID)) + "}"
+}
+
+const (
+	bareTail       = "]}"
+	previousMember = `,"previous_response_id":`
+)
 
 // head is the body up to where its items belong. It is written by hand because it goes
 // with every call and holds all tools, which encoding/json would read once more.
 func (r request) head() []byte {
-	n := 512 + len(r.Instructions) + len(r.PreviousResponseID)
+	n := 512 + len(r.Instructions)
 	for _, t := range r.Tools {
 		n += len(t) + 1
 	}
@@ -250,9 +264,6 @@ func (r request) head() []byte {
 	}
 	if len(r.Include) > 0 {
 		b = append(append(b, `,"include":`...), encode(r.Include)...)
-	}
-	if r.PreviousResponseID != "" {
-		b = jsonstr.Append(append(b, `,"previous_response_id":`...), r.PreviousResponseID)
 	}
 	if r.Instructions != "" {
 		b = jsonstr.Append(append(b, `,"instructions":`...), r.Instructions)

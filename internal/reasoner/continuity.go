@@ -25,7 +25,7 @@ func (r *run) again(ctx context.Context, sent *agent.Asked, refused error) (bool
 	}
 	next := *sent
 	next.Call = r.modelCalls + 1
-	next.WireHead = llm.Unchained(sent.WireHead, previous)
+	next.WireHead, next.WireTail = llm.Unchained(sent.WireHead, sent.WireTail, previous)
 	whole, err := r.transcript(ctx, sent)
 	if err != nil {
 		return false, err
