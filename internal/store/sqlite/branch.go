@@ -34,6 +34,9 @@ func (s *Store) BranchSession(ctx context.Context, b store.Branch) error {
 		if err != nil {
 			return err
 		}
+		if err := q.CopyTexts(ctx, db.CopyTextsParams{Org: child.Org, SessionID: child.ID, ParentSession: parent.Session}); err != nil {
+			return err
+		}
 		if err := q.CopySteps(ctx, db.CopyStepsParams{Org: child.Org, SessionID: child.ID, ParentSession: parent.Session}); err != nil {
 			return err
 		}
@@ -52,6 +55,6 @@ func (s *Store) LastCompleted(ctx context.Context, org agent.OrgID, id agent.Ses
 	if err != nil {
 		return agent.Turn{}, explain(doing, err)
 	}
-	turn, err := fromTurnRow(row)
+	turn, err := fromTurnRow(row.Turn, row.Text)
 	return turn, explain(doing, err)
 }

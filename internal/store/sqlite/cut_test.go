@@ -87,7 +87,7 @@ func TestMigrate_FileOfTheFirstSchema(t *testing.T) {
 func firstSchemaSteps() []agent.Step {
 	return []agent.Step{
 		{N: 1, Kind: agent.StepAccepted, FirstEvent: 1, Accepted: &agent.Accepted{Warnings: []string{"w"}}},
-		{N: 2, Kind: agent.StepAsked, FirstEvent: 2, Asked: &agent.Asked{Call: 1, Canonical: "{}", NewItems: []json.RawMessage{json.RawMessage(`{"a": 1}`)}}},
+		{N: 2, Kind: agent.StepAsked, FirstEvent: 2, Asked: &agent.Asked{Call: 1, Canonical: "{}", WireHead: strings.Repeat("<h>", minText), NewItems: []json.RawMessage{json.RawMessage(`{"a": 1}`)}}},
 		{N: 3, Kind: agent.StepAnswered, FirstEvent: 3, Answered: &agent.Answered{Call: 1, Items: []json.RawMessage{json.RawMessage(`{"b": 2}`)}}},
 	}
 }

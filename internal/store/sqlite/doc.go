@@ -11,7 +11,8 @@
 // each still succeeds or fails alone. A caller may give up while it waits for the
 // writer; a write that has begun is finished, so its outcome is never unknown.
 //
-// Readers never wait for the writer and see every write that has returned.
+// Readers never wait for the writer and see every write that has returned. What turns ask for
+// most is not read at all: memory has it, which the writer keeps true.
 //
 // Space: what is erased is overwritten, or given back to the system, by upkeep. When
 // the disk is full nothing new is taken (Room), what is under way uses space that was

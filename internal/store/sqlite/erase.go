@@ -17,7 +17,7 @@ import (
 func (s *Store) DeleteSession(ctx context.Context, org agent.OrgID, id agent.SessionID) error {
 	err := s.write(ctx, fmt.Sprintf("erase session %s/%s", org, id), func(ctx context.Context, q *db.Queries) error {
 		return s.eraseSession(ctx, q, store.ErasedEntry(org, id, agent.OriginOf(ctx), ""))
-	})
+	}, s.forgets(org, id))
 	if err == nil {
 		s.upkeep.erased()
 	}
@@ -27,6 +27,7 @@ func (s *Store) DeleteSession(ctx context.Context, org agent.OrgID, id agent.Ses
 // eraseSession erases the session that an entry of the audit log says is erased.
 func (s *Store) eraseSession(ctx context.Context, q *db.Queries, e agent.AuditEntry) error {
 	org, id := e.Org, e.Session
+	s.forgets(org, id)()
 	// Contents first: once the turns are gone, nothing says whose they were.
 	if err := q.DeleteOwnBlobs(ctx, db.DeleteOwnBlobsParams{Org: org, SessionID: id}); err != nil {
 		return err
@@ -42,6 +43,12 @@ func (s *Store) eraseSession(ctx context.Context, q *db.Queries, e agent.AuditEn
 		return err
 	}
 	return s.record(ctx, q, e)
+}
+
+// forgets returns what forgets a session. It is done while the session is erased and once more
+// when it is: what came before in the same transaction is learned only then.
+func (s *Store) forgets(org agent.OrgID, id agent.SessionID) func() {
+	return func() { s.memory.forget(store.SessionKey{Org: org, Session: id}) }
 }
 
 // EraseOrg revokes the keys of an organisation, erases every session of it, one after the
@@ -136,7 +143,7 @@ func (s *Store) eraseIdle(ctx context.Context, org agent.OrgID, id agent.Session
 			return errStirred
 		}
 		return s.eraseSession(ctx, q, store.ErasedEntry(org, id, agent.OriginOf(ctx), store.ErasedByRetention))
-	})
+	}, s.forgets(org, id))
 	switch {
 	case errors.Is(err, errStirred), agent.KindOf(err) == agent.KindNotFound:
 		return false, nil

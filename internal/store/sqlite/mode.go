@@ -27,11 +27,13 @@ func (s *Store) ChangeMode(ctx context.Context, ch agent.ModeChange) (agent.Sess
 		recorded agent.ModeChange
 		stands   bool
 	)
+	moved := s.moves(ch.Org, ch.Session)
 	err := s.write(ctx, fmt.Sprintf("change the mode of session %s/%s", ch.Org, ch.Session),
 		func(ctx context.Context, q *db.Queries) (err error) {
+			moved()
 			sess, recorded, stands, err = s.changeMode(ctx, q, ch)
 			return err
-		})
+		}, moved)
 	if err != nil {
 		return agent.Session{}, agent.ModeChange{}, false, err
 	}

@@ -83,7 +83,9 @@ func (s *Store) CountSessions(ctx context.Context, org agent.OrgID, most int) (i
 // SetTools replaces the client tools of a session and moves its version
 // (decision 5).
 func (s *Store) SetTools(ctx context.Context, org agent.OrgID, id agent.SessionID, tools json.RawMessage) error {
+	moved := s.moves(org, id)
 	return s.begin(ctx, fmt.Sprintf("set the tools of session %s/%s", org, id), func(ctx context.Context, q *db.Queries) error {
+		moved()
 		n, err := q.SetTools(ctx, db.SetToolsParams{Org: org, SessionID: id, ClientTools: tools, UpdatedAt: micros(s.now())})
 		if err == nil && n == 0 {
 			return noSession(id)
@@ -92,7 +94,7 @@ func (s *Store) SetTools(ctx context.Context, org agent.OrgID, id agent.SessionI
 			return err
 		}
 		return s.record(ctx, q, agent.AuditEntry{Org: org, Action: agent.AuditToolsReplaced, Session: id, By: agent.OriginOf(ctx)})
-	})
+	}, moved)
 }
 
 // insertSession stores a new session, and on whose word in the audit log.

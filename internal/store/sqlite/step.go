@@ -35,7 +35,10 @@ func (s *Store) AppendSteps(ctx context.Context, a store.Append) error {
 	if a.State == agent.TurnRunning && slices.Contains(a.From, agent.TurnWaiting) {
 		write = s.begin // a turn that has waited can wait on
 	}
+	key := sessionOf(k)
+	var known remembered
 	return write(ctx, doing, func(ctx context.Context, q *db.Queries) error {
+		known = s.memory.begin(key)
 		at, err := q.Position(ctx, db.PositionParams{Org: k.Org, SessionID: k.Session, TurnID: k.Turn})
 		if errors.Is(err, sql.ErrNoRows) {
 			return noTurn(k)
@@ -50,15 +53,16 @@ func (s *Store) AppendSteps(ctx context.Context, a store.Append) error {
 		if err := moveTurn(ctx, q, a, at.State, fault, updated); err != nil {
 			return err
 		}
-		if err := insertSteps(ctx, q, at.Number, at.NewestStep, steps); err != nil {
+		if err := insertSteps(ctx, q, &known, key, at.Number, at.NewestStep, steps); err != nil {
 			return err
 		}
+		known.standing = known.standing.appended(a, updated)
 		if err := s.report(ctx, q, a); err != nil || !a.MovesSession() {
 			return err
 		}
 		return q.MoveSession(ctx, db.MoveSessionParams{Org: k.Org, SessionID: k.Session, UpdatedAt: updated,
 			LastResponseID: a.LastResponseID, ModeEntry: string(a.ModeEntry), ApprovedTools: store.EncodeApproved(a.Approved)})
-	})
+	}, func() { s.memory.learn(key, known) })
 }
 
 // report tells the audit log and the webhooks of what a transition means to them.
@@ -150,7 +154,10 @@ func (s *Store) Steps(ctx context.Context, k agent.TurnKey) ([]agent.Step, error
 		if err != nil {
 			return nil, explain(doing, err)
 		}
-		if step, err = store.DecodeStep(step, data, items); err != nil {
+		if step, err = store.DecodeStep(step, data, items); err == nil {
+			err = putHead(&step, r)
+		}
+		if err != nil {
 			return nil, explain(doing, err)
 		}
 		steps = append(steps, step)
@@ -186,10 +193,12 @@ func (s *Store) Transcript(ctx context.Context, org agent.OrgID, id agent.Sessio
 
 // encodeSteps brings the steps into their stored form, without the contents that the
 // turn's blobs hold, before the writer is asked, so that it has nothing to do but write. Their
-// ids are the steps' own numbers, to which insertSteps adds the turn's.
+// ids are the steps' own numbers, to which insertSteps adds the turn's, and those with a head
+// have its hash beside it, of which insertSteps writes one.
 func encodeSteps(steps []agent.Step, contents []agent.Blob) ([]db.InsertStepParams, error) {
 	rows := make([]db.InsertStepParams, 0, len(steps))
 	for _, step := range steps {
+		step, head := takeHead(step)
 		data, items, err := store.EncodeStep(step)
 		if err != nil {
 			return nil, err
@@ -206,9 +215,41 @@ func encodeSteps(steps []agent.Step, contents []agent.Blob) ([]db.InsertStepPara
 			Data:       data,
 			Items:      items,
 			Cuts:       cuts,
+			Head:       head,
 		})
+		if head != nil {
+			hash := hashOf(head)
+			rows[len(rows)-1].HeadSHA256 = &hash
+		}
 	}
 	return rows, nil
+}
+
+// takeHead returns the step without the head of its request, and the head. The caller's step
+// stays as it is.
+func takeHead(s agent.Step) (agent.Step, []byte) {
+	if s.Asked == nil || s.Asked.WireHead == "" {
+		return s, nil
+	}
+	bare, head := *s.Asked, []byte(s.Asked.WireHead)
+	bare.WireHead = ""
+	s.Asked = &bare
+	return s, head
+}
+
+// putHead puts the head back where takeHead took it. Rows are input like any other.
+func putHead(s *agent.Step, r db.StepsRow) error {
+	head, err := placed(r.Head, r.HeadSHA256, r.Text)
+	switch {
+	case err != nil:
+		return fmt.Errorf("the request of step %d: %w", s.N, err)
+	case head == nil:
+		return nil // there is none, or its data has it
+	case s.Asked == nil:
+		return fmt.Errorf("step %d is no request and has the head of one", s.N)
+	}
+	s.Asked.WireHead = string(head)
+	return nil
 }
 
 // stepBits is how many bits of a step's id are its own number; the turn's number is above
@@ -217,7 +258,7 @@ const stepBits = 20
 
 // insertSteps appends to the journal of the turn with this number, whose newest step is
 // given. Steps that do not follow on come from a writer that has missed something.
-func insertSteps(ctx context.Context, q *db.Queries, turn, newest int64, steps []db.InsertStepParams) error {
+func insertSteps(ctx context.Context, q *db.Queries, known *remembered, session store.SessionKey, turn, newest int64, steps []db.InsertStepParams) error {
 	for _, step := range steps { // copies: the unit may be run twice
 		newest++
 		if step.ID != newest {
@@ -227,6 +268,12 @@ func insertSteps(ctx context.Context, q *db.Queries, turn, newest int64, steps [
 			return fmt.Errorf("the journal is full: it has %d steps", newest-1)
 		}
 		step.ID |= turn << stepBits
+		if step.Head != nil {
+			var err error
+			if step.Head, step.HeadSHA256, err = known.place(ctx, q, session, step.Head, *step.HeadSHA256); err != nil {
+				return fmt.Errorf("step %d: %w", newest, err)
+			}
+		}
 		if err := q.InsertStep(ctx, step); err != nil {
 			return fmt.Errorf("step %d: %w", newest, err)
 		}

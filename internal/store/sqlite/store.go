@@ -27,6 +27,7 @@ type Store struct {
 	reserve *reserve
 	upkeep  *upkeep
 	hooked  store.Hooked
+	memory  *memory
 
 	closing  sync.Once
 	closeErr error
@@ -44,7 +45,7 @@ func Open(ctx context.Context, path string, log *slog.Logger) (_ *Store, err err
 	if err != nil {
 		return nil, fmt.Errorf("open the data file: %w", err)
 	}
-	s := &Store{path: path, log: log, now: time.Now, lock: lock, reserve: &reserve{path: path + ".reserve"}}
+	s := &Store{path: path, log: log, now: time.Now, lock: lock, reserve: &reserve{path: path + ".reserve"}, memory: newMemory()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("open %s: %w", path, err), s.Close())
@@ -144,25 +145,26 @@ func (s *Store) Ping(ctx context.Context) error {
 }
 
 // write runs one unit of writing for something that is there already. Either all of it
-// is durable or nothing is. When the disk is full it may use what is in reserve.
-func (s *Store) write(ctx context.Context, doing string, run unit) error {
-	err := s.writer.do(ctx, run)
+// is durable or nothing is. When the disk is full it may use what is in reserve. then is
+// called once it is durable, before anybody else writes.
+func (s *Store) write(ctx context.Context, doing string, run unit, then ...func()) error {
+	err := s.writer.do(ctx, run, then...)
 	if isFull(err) {
 		if rerr := s.reserve.release(); rerr != nil {
 			s.log.ErrorContext(ctx, "give the reserve free", "error", rerr)
 		}
-		err = s.writer.do(ctx, run)
+		err = s.writer.do(ctx, run, then...)
 	}
 	return explain(doing, err)
 }
 
 // begin is write for something new, which a full disk refuses: the reserve is for what
 // is under way.
-func (s *Store) begin(ctx context.Context, doing string, run unit) error {
+func (s *Store) begin(ctx context.Context, doing string, run unit, then ...func()) error {
 	if err := s.Room(); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	return explain(doing, s.writer.do(ctx, run))
+	return explain(doing, s.writer.do(ctx, run, then...))
 }
 
 // micros is how the file keeps a time.

@@ -288,7 +288,7 @@ func TestSchema_OneActiveTurnPerSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := s.writer.conn.ExecContext(t.Context(), `INSERT INTO turns SELECT NULL, org, session_id, 't2', 2, user_id, 'waiting', request,
-		body_sha256, mode, tools, stream, response, fault, continuation_sha256, deadline, created_at, updated_at, 0 FROM turns`)
+		body_sha256, mode, tools, stream, response, fault, continuation_sha256, deadline, created_at, updated_at, 0, NULL FROM turns`)
 	if err == nil || !strings.Contains(err.Error(), "UNIQUE") {
 		t.Errorf("got %v, want a broken unique rule", err)
 	}

@@ -15,19 +15,35 @@ import (
 
 // Standing returns what a turn with this key meets when it is opened.
 func (s *Store) Standing(ctx context.Context, k agent.TurnKey) (store.Standing, error) {
+	if at, known := s.memory.standing(k); known {
+		return at, nil
+	}
 	// It is short, and a context that can end would cost more than it does.
 	ctx = context.WithoutCancel(ctx)
-	where := db.StandingParams{Org: k.Org, SessionID: k.Session, TurnID: k.Turn}
-	var row db.StandingRow
+	where := standingParams(k)
+	var at store.Standing
 	var err error
-	if !s.writer.read(func(q *db.Queries) { row, err = q.Standing(ctx, where) }) {
-		row, err = s.read.Standing(ctx, where)
+	if !s.writer.read(func(q *db.Queries) {
+		if at, err = standingOf(ctx, q, where); err == nil {
+			s.memory.met(k, at)
+		}
+	}) {
+		at, err = standingOf(ctx, s.read, where)
 	}
+	return at, explain(fmt.Sprintf("read what turn %s meets", k), err)
+}
+
+func standingParams(k agent.TurnKey) db.StandingParams {
+	return db.StandingParams{Org: k.Org, SessionID: k.Session, TurnID: k.Turn}
+}
+
+func standingOf(ctx context.Context, q *db.Queries, where db.StandingParams) (store.Standing, error) {
+	row, err := q.Standing(ctx, where)
 	if errors.Is(err, sql.ErrNoRows) {
 		return store.Standing{}, nil
 	}
 	if err != nil {
-		return store.Standing{}, explain(fmt.Sprintf("read what turn %s meets", k), err)
+		return store.Standing{}, err
 	}
 	sess := fromRow(row.Session)
 	return store.Standing{Session: &sess, Known: row.Known, Active: agent.TurnID(row.Active), Queued: int(row.Queued)}, nil
@@ -55,7 +71,15 @@ func (s *Store) OpenTurn(ctx context.Context, n store.NewTurn) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
+	if n.Session != nil && n.Session.CreatedAt.IsZero() {
+		sess := *n.Session
+		sess.CreatedAt = s.now()
+		n.Session = &sess
+	}
+	key, tools := sessionOf(k), hashOf(n.Turn.Tools)
+	var known remembered
 	return s.begin(ctx, doing, func(ctx context.Context, q *db.Queries) error {
+		known = s.memory.begin(key)
 		created := s.stamp(n.Turn.CreatedAt)
 		updated := created
 		if !n.Turn.UpdatedAt.IsZero() {
@@ -64,21 +88,30 @@ func (s *Store) OpenTurn(ctx context.Context, n store.NewTurn) error {
 		if err := s.admit(ctx, q, n, updated); err != nil {
 			return err
 		}
-		number, err := addTurn(ctx, q, insertTurn(n.Turn, fault, created, updated))
+		row := insertTurn(n.Turn, fault, created, updated)
+		var err error
+		if row.Tools, row.ToolsSHA256, err = known.place(ctx, q, key, n.Turn.Tools, tools); err != nil {
+			return err
+		}
+		number, err := addTurn(ctx, q, row)
 		if err != nil {
 			return err
 		}
 		if err := insertBlobs(ctx, q, k, n.Blobs, created); err != nil {
 			return err
 		}
-		if err := insertSteps(ctx, q, number, 0, steps); err != nil || !s.hooked.Has(k.Org) {
+		if err := insertSteps(ctx, q, &known, key, number, 0, steps); err != nil {
 			return err
+		}
+		known.standing = s.memory.opened(known.standing, n, updated)
+		if !s.hooked.Has(k.Org) {
+			return nil
 		}
 		if m, ok := store.OpenedMessage(n); ok {
 			return s.tell(ctx, q, m)
 		}
 		return nil
-	})
+	}, func() { s.memory.learn(key, known) })
 }
 
 // addTurn writes the row of a turn and returns its number.
@@ -156,7 +189,7 @@ func (s *Store) Turn(ctx context.Context, k agent.TurnKey) (agent.Turn, error) {
 	if err != nil {
 		return agent.Turn{}, explain(doing, err)
 	}
-	turn, err := fromTurnRow(row)
+	turn, err := fromTurnRow(row.Turn, row.Text)
 	return turn, explain(doing, err)
 }
 
@@ -175,12 +208,12 @@ func (s *Store) Turns(ctx context.Context, org agent.OrgID, id agent.SessionID, 
 	if err != nil {
 		return nil, "", explain(doing, err)
 	}
-	rows, next := cut(rows, page, func(r db.Turn) string {
-		return store.AfterTurn(r.Ordinal)
+	rows, next := cut(rows, page, func(r db.TurnsRow) string {
+		return store.AfterTurn(r.Turn.Ordinal)
 	})
 	turns := make([]agent.Turn, 0, len(rows))
 	for _, r := range rows {
-		turn, err := fromTurnRow(r)
+		turn, err := fromTurnRow(r.Turn, r.Text)
 		if err != nil {
 			return nil, "", explain(doing, err)
 		}
@@ -233,7 +266,7 @@ func (s *Store) NextQueued(ctx context.Context, org agent.OrgID, id agent.Sessio
 	if err != nil {
 		return agent.Turn{}, explain(doing, err)
 	}
-	turn, err := fromTurnRow(row)
+	turn, err := fromTurnRow(row.Turn, row.Text)
 	return turn, explain(doing, err)
 }
 
@@ -269,7 +302,6 @@ func insertTurn(t agent.Turn, fault []byte, created, updated int64) db.InsertTur
 		Request:            t.Request,
 		BodySHA256:         t.BodySHA256,
 		Mode:               t.Mode,
-		Tools:              t.Tools,
 		Stream:             t.Stream,
 		Response:           t.Response,
 		Fault:              fault,
@@ -281,7 +313,13 @@ func insertTurn(t agent.Turn, fault []byte, created, updated int64) db.InsertTur
 	}
 }
 
-func fromTurnRow(r db.Turn) (agent.Turn, error) {
+// fromTurnRow returns the turn of a row; text is the one that its tools are, if they are one
+// of the session's.
+func fromTurnRow(r db.Turn, text []byte) (agent.Turn, error) {
+	tools, err := placed(r.Tools, r.ToolsSHA256, text)
+	if err != nil {
+		return agent.Turn{}, fmt.Errorf("the tools of turn %s/%s/%s: %w", r.Org, r.SessionID, r.TurnID, err)
+	}
 	t := agent.Turn{
 		Key:                agent.TurnKey{Org: r.Org, Session: r.SessionID, Turn: r.TurnID},
 		User:               r.UserID,
@@ -291,7 +329,7 @@ func fromTurnRow(r db.Turn) (agent.Turn, error) {
 		Request:            r.Request,
 		BodySHA256:         r.BodySHA256,
 		Mode:               r.Mode,
-		Tools:              r.Tools,
+		Tools:              tools,
 		Stream:             r.Stream,
 		Response:           r.Response,
 		ContinuationSHA256: r.ContinuationSHA256,

@@ -70,8 +70,9 @@ type control struct {
 type job struct {
 	ctx  context.Context
 	run  unit
-	solo bool  // it wants no transaction, and shares none
-	err  error // what came of it, once it is done
+	then []func() // called once it is durable, before anybody else writes
+	solo bool     // it wants no transaction, and shares none
+	err  error    // what came of it, once it is done
 
 	turn chan bool // told once: true when it is done, false when its caller is to write
 }
@@ -105,8 +106,8 @@ func newWriter(ctx context.Context, pool *sql.DB) (_ *writer, err error) {
 // do runs a unit. Its error is the unit's own, or that of the file. The context
 // ends the wait for the writer's attention only; from then on the wait is bounded
 // by the work of one group and the busy timeout.
-func (w *writer) do(ctx context.Context, run unit) error {
-	return w.submit(ctx, &job{run: run})
+func (w *writer) do(ctx context.Context, run unit, then ...func()) error {
+	return w.submit(ctx, &job{run: run, then: then})
 }
 
 // pause runs something while nobody writes, outside of any transaction.
@@ -270,12 +271,26 @@ func (w *writer) commit(group []*job) {
 		return
 	}
 	if len(group) > 1 && w.together(group) == nil {
+		for _, j := range group {
+			j.done()
+		}
 		return
 	}
 	// One alone; or the file refused the group, perhaps because of one of them. Then
 	// nothing was written, and each gets a transaction of its own.
 	for _, j := range group {
 		j.err = w.transact(1, func() error { return j.run(j.ctx, w.q) })
+		j.done()
+	}
+}
+
+// done tells of a job that is durable.
+func (j *job) done() {
+	if j.err != nil {
+		return
+	}
+	for _, then := range j.then {
+		then()
 	}
 }
 

@@ -31,8 +31,8 @@ func (q *Queries) CopyBlobRefs(ctx context.Context, arg CopyBlobRefsParams) erro
 }
 
 const copySteps = `-- name: CopySteps :exec
-INSERT INTO steps (id, kind, first_event, at, data, items, cuts)
-SELECT (t.number << 20) | (s.id & 1048575), s.kind, s.first_event, s.at, s.data, s.items, s.cuts
+INSERT INTO steps (id, kind, first_event, at, data, items, cuts, head, head_sha256)
+SELECT (t.number << 20) | (s.id & 1048575), s.kind, s.first_event, s.at, s.data, s.items, s.cuts, s.head, s.head_sha256
 FROM turns AS t
 JOIN turns AS p ON p.org = t.org AND p.session_id = ?1 AND p.turn_id = t.turn_id
 JOIN steps AS s ON s.id > (p.number << 20) AND s.id < ((p.number + 1) << 20)
@@ -50,12 +50,30 @@ func (q *Queries) CopySteps(ctx context.Context, arg CopyStepsParams) error {
 	return err
 }
 
+const copyTexts = `-- name: CopyTexts :exec
+INSERT INTO session_texts (org, session_id, sha256, data)
+SELECT x.org, ?1, x.sha256, x.data
+FROM session_texts AS x
+WHERE x.org = ?2 AND x.session_id = ?3
+`
+
+type CopyTextsParams struct {
+	SessionID     agent.SessionID
+	Org           agent.OrgID
+	ParentSession agent.SessionID
+}
+
+func (q *Queries) CopyTexts(ctx context.Context, arg CopyTextsParams) error {
+	_, err := q.exec(ctx, q.copyTextsStmt, copyTexts, arg.SessionID, arg.Org, arg.ParentSession)
+	return err
+}
+
 const copyTurns = `-- name: CopyTurns :execrows
 
 INSERT INTO turns (org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream,
-  response, fault, continuation_sha256, deadline, created_at, updated_at, queued)
+  response, fault, continuation_sha256, deadline, created_at, updated_at, queued, tools_sha256)
 SELECT t.org, ?1, t.turn_id, t.ordinal, t.user_id, t.state, t.request, t.body_sha256, t.mode, t.tools, t.stream,
-  t.response, t.fault, t.continuation_sha256, t.deadline, t.created_at, t.updated_at, t.queued
+  t.response, t.fault, t.continuation_sha256, t.deadline, t.created_at, t.updated_at, t.queued, t.tools_sha256
 FROM turns AS t
 WHERE t.org = ?2 AND t.session_id = ?3 AND t.state = 'completed' AND t.ordinal <= ?4
 `

@@ -54,6 +54,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.copyStepsStmt, err = db.PrepareContext(ctx, copySteps); err != nil {
 		return nil, fmt.Errorf("error preparing query CopySteps: %w", err)
 	}
+	if q.copyTextsStmt, err = db.PrepareContext(ctx, copyTexts); err != nil {
+		return nil, fmt.Errorf("error preparing query CopyTexts: %w", err)
+	}
 	if q.copyTurnsStmt, err = db.PrepareContext(ctx, copyTurns); err != nil {
 		return nil, fmt.Errorf("error preparing query CopyTurns: %w", err)
 	}
@@ -170,6 +173,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.insertTestDeliveryStmt, err = db.PrepareContext(ctx, insertTestDelivery); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertTestDelivery: %w", err)
+	}
+	if q.insertTextStmt, err = db.PrepareContext(ctx, insertText); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertText: %w", err)
 	}
 	if q.insertTurnStmt, err = db.PrepareContext(ctx, insertTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertTurn: %w", err)
@@ -370,6 +376,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing copyStepsStmt: %w", cerr)
 		}
 	}
+	if q.copyTextsStmt != nil {
+		if cerr := q.copyTextsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing copyTextsStmt: %w", cerr)
+		}
+	}
 	if q.copyTurnsStmt != nil {
 		if cerr := q.copyTurnsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing copyTurnsStmt: %w", cerr)
@@ -563,6 +574,11 @@ func (q *Queries) Close() error {
 	if q.insertTestDeliveryStmt != nil {
 		if cerr := q.insertTestDeliveryStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertTestDeliveryStmt: %w", cerr)
+		}
+	}
+	if q.insertTextStmt != nil {
+		if cerr := q.insertTextStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertTextStmt: %w", cerr)
 		}
 	}
 	if q.insertTurnStmt != nil {
@@ -854,6 +870,7 @@ type Queries struct {
 	claimDeliveriesStmt    *sql.Stmt
 	copyBlobRefsStmt       *sql.Stmt
 	copyStepsStmt          *sql.Stmt
+	copyTextsStmt          *sql.Stmt
 	copyTurnsStmt          *sql.Stmt
 	countQueuedStmt        *sql.Stmt
 	countSessionsStmt      *sql.Stmt
@@ -893,6 +910,7 @@ type Queries struct {
 	insertSessionStmt      *sql.Stmt
 	insertStepStmt         *sql.Stmt
 	insertTestDeliveryStmt *sql.Stmt
+	insertTextStmt         *sql.Stmt
 	insertTurnStmt         *sql.Stmt
 	insertWebhookStmt      *sql.Stmt
 	keyStmt                *sql.Stmt
@@ -957,6 +975,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		claimDeliveriesStmt:    q.claimDeliveriesStmt,
 		copyBlobRefsStmt:       q.copyBlobRefsStmt,
 		copyStepsStmt:          q.copyStepsStmt,
+		copyTextsStmt:          q.copyTextsStmt,
 		copyTurnsStmt:          q.copyTurnsStmt,
 		countQueuedStmt:        q.countQueuedStmt,
 		countSessionsStmt:      q.countSessionsStmt,
@@ -996,6 +1015,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		insertSessionStmt:      q.insertSessionStmt,
 		insertStepStmt:         q.insertStepStmt,
 		insertTestDeliveryStmt: q.insertTestDeliveryStmt,
+		insertTextStmt:         q.insertTextStmt,
 		insertTurnStmt:         q.insertTurnStmt,
 		insertWebhookStmt:      q.insertWebhookStmt,
 		keyStmt:                q.keyStmt,

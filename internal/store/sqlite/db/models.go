@@ -151,6 +151,13 @@ type Session struct {
 	ModeEntry           agent.ModeEntry
 }
 
+type SessionText struct {
+	Org       agent.OrgID
+	SessionID agent.SessionID
+	SHA256    string
+	Data      []byte
+}
+
 type Step struct {
 	ID         int64
 	Kind       agent.StepKind
@@ -159,6 +166,8 @@ type Step struct {
 	Data       []byte
 	Items      []byte
 	Cuts       []byte
+	Head       []byte
+	HeadSHA256 *string
 }
 
 type Turn struct {
@@ -181,6 +190,7 @@ type Turn struct {
 	CreatedAt          int64
 	UpdatedAt          int64
 	Queued             bool
+	ToolsSHA256        *string
 }
 
 type Webhook struct {

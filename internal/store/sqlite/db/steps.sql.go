@@ -12,8 +12,8 @@ import (
 )
 
 const insertStep = `-- name: InsertStep :exec
-INSERT INTO steps (id, kind, first_event, at, data, items, cuts)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+INSERT INTO steps (id, kind, first_event, at, data, items, cuts, head, head_sha256)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
 `
 
 type InsertStepParams struct {
@@ -24,6 +24,8 @@ type InsertStepParams struct {
 	Data       []byte
 	Items      []byte
 	Cuts       []byte
+	Head       []byte
+	HeadSHA256 *string
 }
 
 // A step's id is its turn's number, shifted by 20 bits, and the number of the step.
@@ -36,14 +38,17 @@ func (q *Queries) InsertStep(ctx context.Context, arg InsertStepParams) error {
 		arg.Data,
 		arg.Items,
 		arg.Cuts,
+		arg.Head,
+		arg.HeadSHA256,
 	)
 	return err
 }
 
 const steps = `-- name: Steps :many
-SELECT CAST(s.id & 1048575 AS INTEGER) AS n, s.kind, s.first_event, s.at, s.data, s.items, s.cuts
+SELECT CAST(s.id & 1048575 AS INTEGER) AS n, s.kind, s.first_event, s.at, s.data, s.items, s.cuts, s.head, s.head_sha256, x.data AS text
 FROM turns AS t
 JOIN steps AS s ON s.id > (t.number << 20) AND s.id < ((t.number + 1) << 20)
+LEFT JOIN session_texts AS x ON x.org = t.org AND x.session_id = t.session_id AND x.sha256 = s.head_sha256
 WHERE t.org = ?1 AND t.session_id = ?2 AND t.turn_id = ?3
 ORDER BY s.id
 `
@@ -62,6 +67,9 @@ type StepsRow struct {
 	Data       []byte
 	Items      []byte
 	Cuts       []byte
+	Head       []byte
+	HeadSHA256 *string
+	Text       []byte
 }
 
 func (q *Queries) Steps(ctx context.Context, arg StepsParams) ([]StepsRow, error) {
@@ -81,6 +89,9 @@ func (q *Queries) Steps(ctx context.Context, arg StepsParams) ([]StepsRow, error
 			&i.Data,
 			&i.Items,
 			&i.Cuts,
+			&i.Head,
+			&i.HeadSHA256,
+			&i.Text,
 		); err != nil {
 			return nil, err
 		}

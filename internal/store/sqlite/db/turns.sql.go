@@ -143,11 +143,11 @@ func (q *Queries) IdleQueues(ctx context.Context, size int64) ([]IdleQueuesRow, 
 
 const insertTurn = `-- name: InsertTurn :execresult
 INSERT INTO turns (org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream,
-  response, fault, continuation_sha256, deadline, created_at, updated_at, queued)
+  response, fault, continuation_sha256, deadline, created_at, updated_at, queued, tools_sha256)
 VALUES (?1, ?2, ?3,
   (SELECT s.turns FROM sessions AS s WHERE s.org = ?1 AND s.session_id = ?2),
   ?4, ?5, ?6, ?7, ?8, ?9, ?10,
-  ?11, ?12, ?13, ?14, ?15, ?16, ?17)
+  ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
 ON CONFLICT (org, session_id, turn_id) DO NOTHING
 `
 
@@ -169,6 +169,7 @@ type InsertTurnParams struct {
 	CreatedAt          int64
 	UpdatedAt          int64
 	Queued             bool
+	ToolsSHA256        *string
 }
 
 // The ordinal is the session's count, in which Admit has counted the turn. The result tells
@@ -192,13 +193,16 @@ func (q *Queries) InsertTurn(ctx context.Context, arg InsertTurnParams) (sql.Res
 		arg.CreatedAt,
 		arg.UpdatedAt,
 		arg.Queued,
+		arg.ToolsSHA256,
 	)
 }
 
 const lastCompleted = `-- name: LastCompleted :one
-SELECT number, org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream, response, fault, continuation_sha256, deadline, created_at, updated_at, queued FROM turns
-WHERE org = ?1 AND session_id = ?2 AND state = 'completed'
-ORDER BY ordinal DESC
+SELECT t.number, t.org, t.session_id, t.turn_id, t.ordinal, t.user_id, t.state, t.request, t.body_sha256, t.mode, t.tools, t.stream, t.response, t.fault, t.continuation_sha256, t.deadline, t.created_at, t.updated_at, t.queued, t.tools_sha256, x.data AS text
+FROM turns AS t
+LEFT JOIN session_texts AS x ON x.org = t.org AND x.session_id = t.session_id AND x.sha256 = t.tools_sha256
+WHERE t.org = ?1 AND t.session_id = ?2 AND t.state = 'completed'
+ORDER BY t.ordinal DESC
 LIMIT 1
 `
 
@@ -207,29 +211,36 @@ type LastCompletedParams struct {
 	SessionID agent.SessionID
 }
 
-func (q *Queries) LastCompleted(ctx context.Context, arg LastCompletedParams) (Turn, error) {
+type LastCompletedRow struct {
+	Turn Turn
+	Text []byte
+}
+
+func (q *Queries) LastCompleted(ctx context.Context, arg LastCompletedParams) (LastCompletedRow, error) {
 	row := q.queryRow(ctx, q.lastCompletedStmt, lastCompleted, arg.Org, arg.SessionID)
-	var i Turn
+	var i LastCompletedRow
 	err := row.Scan(
-		&i.Number,
-		&i.Org,
-		&i.SessionID,
-		&i.TurnID,
-		&i.Ordinal,
-		&i.UserID,
-		&i.State,
-		&i.Request,
-		&i.BodySHA256,
-		&i.Mode,
-		&i.Tools,
-		&i.Stream,
-		&i.Response,
-		&i.Fault,
-		&i.ContinuationSHA256,
-		&i.Deadline,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.Queued,
+		&i.Turn.Number,
+		&i.Turn.Org,
+		&i.Turn.SessionID,
+		&i.Turn.TurnID,
+		&i.Turn.Ordinal,
+		&i.Turn.UserID,
+		&i.Turn.State,
+		&i.Turn.Request,
+		&i.Turn.BodySHA256,
+		&i.Turn.Mode,
+		&i.Turn.Tools,
+		&i.Turn.Stream,
+		&i.Turn.Response,
+		&i.Turn.Fault,
+		&i.Turn.ContinuationSHA256,
+		&i.Turn.Deadline,
+		&i.Turn.CreatedAt,
+		&i.Turn.UpdatedAt,
+		&i.Turn.Queued,
+		&i.Turn.ToolsSHA256,
+		&i.Text,
 	)
 	return i, err
 }
@@ -238,6 +249,7 @@ const moveTurn = `-- name: MoveTurn :execrows
 UPDATE turns SET state = ?1, queued = 0,
   mode = coalesce(nullif(CAST(?2 AS TEXT), ''), mode),
   tools = coalesce(?3, tools),
+  tools_sha256 = CASE WHEN ?3 IS NULL THEN tools_sha256 END,
   response = coalesce(?4, response),
   fault = coalesce(?5, fault),
   continuation_sha256 = coalesce(?6, continuation_sha256),
@@ -285,9 +297,11 @@ func (q *Queries) MoveTurn(ctx context.Context, arg MoveTurnParams) (int64, erro
 }
 
 const nextQueued = `-- name: NextQueued :one
-SELECT number, org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream, response, fault, continuation_sha256, deadline, created_at, updated_at, queued FROM turns
-WHERE org = ?1 AND session_id = ?2 AND queued = 1
-ORDER BY ordinal
+SELECT t.number, t.org, t.session_id, t.turn_id, t.ordinal, t.user_id, t.state, t.request, t.body_sha256, t.mode, t.tools, t.stream, t.response, t.fault, t.continuation_sha256, t.deadline, t.created_at, t.updated_at, t.queued, t.tools_sha256, x.data AS text
+FROM turns AS t
+LEFT JOIN session_texts AS x ON x.org = t.org AND x.session_id = t.session_id AND x.sha256 = t.tools_sha256
+WHERE t.org = ?1 AND t.session_id = ?2 AND t.queued = 1
+ORDER BY t.ordinal
 LIMIT 1
 `
 
@@ -296,29 +310,36 @@ type NextQueuedParams struct {
 	SessionID agent.SessionID
 }
 
-func (q *Queries) NextQueued(ctx context.Context, arg NextQueuedParams) (Turn, error) {
+type NextQueuedRow struct {
+	Turn Turn
+	Text []byte
+}
+
+func (q *Queries) NextQueued(ctx context.Context, arg NextQueuedParams) (NextQueuedRow, error) {
 	row := q.queryRow(ctx, q.nextQueuedStmt, nextQueued, arg.Org, arg.SessionID)
-	var i Turn
+	var i NextQueuedRow
 	err := row.Scan(
-		&i.Number,
-		&i.Org,
-		&i.SessionID,
-		&i.TurnID,
-		&i.Ordinal,
-		&i.UserID,
-		&i.State,
-		&i.Request,
-		&i.BodySHA256,
-		&i.Mode,
-		&i.Tools,
-		&i.Stream,
-		&i.Response,
-		&i.Fault,
-		&i.ContinuationSHA256,
-		&i.Deadline,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.Queued,
+		&i.Turn.Number,
+		&i.Turn.Org,
+		&i.Turn.SessionID,
+		&i.Turn.TurnID,
+		&i.Turn.Ordinal,
+		&i.Turn.UserID,
+		&i.Turn.State,
+		&i.Turn.Request,
+		&i.Turn.BodySHA256,
+		&i.Turn.Mode,
+		&i.Turn.Tools,
+		&i.Turn.Stream,
+		&i.Turn.Response,
+		&i.Turn.Fault,
+		&i.Turn.ContinuationSHA256,
+		&i.Turn.Deadline,
+		&i.Turn.CreatedAt,
+		&i.Turn.UpdatedAt,
+		&i.Turn.Queued,
+		&i.Turn.ToolsSHA256,
+		&i.Text,
 	)
 	return i, err
 }
@@ -350,7 +371,10 @@ func (q *Queries) Position(ctx context.Context, arg PositionParams) (PositionRow
 }
 
 const turn = `-- name: Turn :one
-SELECT number, org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream, response, fault, continuation_sha256, deadline, created_at, updated_at, queued FROM turns WHERE org = ?1 AND session_id = ?2 AND turn_id = ?3
+SELECT t.number, t.org, t.session_id, t.turn_id, t.ordinal, t.user_id, t.state, t.request, t.body_sha256, t.mode, t.tools, t.stream, t.response, t.fault, t.continuation_sha256, t.deadline, t.created_at, t.updated_at, t.queued, t.tools_sha256, x.data AS text
+FROM turns AS t
+LEFT JOIN session_texts AS x ON x.org = t.org AND x.session_id = t.session_id AND x.sha256 = t.tools_sha256
+WHERE t.org = ?1 AND t.session_id = ?2 AND t.turn_id = ?3
 `
 
 type TurnParams struct {
@@ -359,37 +383,47 @@ type TurnParams struct {
 	TurnID    agent.TurnID
 }
 
-func (q *Queries) Turn(ctx context.Context, arg TurnParams) (Turn, error) {
+type TurnRow struct {
+	Turn Turn
+	Text []byte
+}
+
+// A turn comes with the text of its session that its tools are, if they are one.
+func (q *Queries) Turn(ctx context.Context, arg TurnParams) (TurnRow, error) {
 	row := q.queryRow(ctx, q.turnStmt, turn, arg.Org, arg.SessionID, arg.TurnID)
-	var i Turn
+	var i TurnRow
 	err := row.Scan(
-		&i.Number,
-		&i.Org,
-		&i.SessionID,
-		&i.TurnID,
-		&i.Ordinal,
-		&i.UserID,
-		&i.State,
-		&i.Request,
-		&i.BodySHA256,
-		&i.Mode,
-		&i.Tools,
-		&i.Stream,
-		&i.Response,
-		&i.Fault,
-		&i.ContinuationSHA256,
-		&i.Deadline,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.Queued,
+		&i.Turn.Number,
+		&i.Turn.Org,
+		&i.Turn.SessionID,
+		&i.Turn.TurnID,
+		&i.Turn.Ordinal,
+		&i.Turn.UserID,
+		&i.Turn.State,
+		&i.Turn.Request,
+		&i.Turn.BodySHA256,
+		&i.Turn.Mode,
+		&i.Turn.Tools,
+		&i.Turn.Stream,
+		&i.Turn.Response,
+		&i.Turn.Fault,
+		&i.Turn.ContinuationSHA256,
+		&i.Turn.Deadline,
+		&i.Turn.CreatedAt,
+		&i.Turn.UpdatedAt,
+		&i.Turn.Queued,
+		&i.Turn.ToolsSHA256,
+		&i.Text,
 	)
 	return i, err
 }
 
 const turns = `-- name: Turns :many
-SELECT number, org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream, response, fault, continuation_sha256, deadline, created_at, updated_at, queued FROM turns
-WHERE org = ?1 AND session_id = ?2 AND ordinal > ?3
-ORDER BY ordinal
+SELECT t.number, t.org, t.session_id, t.turn_id, t.ordinal, t.user_id, t.state, t.request, t.body_sha256, t.mode, t.tools, t.stream, t.response, t.fault, t.continuation_sha256, t.deadline, t.created_at, t.updated_at, t.queued, t.tools_sha256, x.data AS text
+FROM turns AS t
+LEFT JOIN session_texts AS x ON x.org = t.org AND x.session_id = t.session_id AND x.sha256 = t.tools_sha256
+WHERE t.org = ?1 AND t.session_id = ?2 AND t.ordinal > ?3
+ORDER BY t.ordinal
 LIMIT ?4
 `
 
@@ -400,7 +434,12 @@ type TurnsParams struct {
 	Size      int64
 }
 
-func (q *Queries) Turns(ctx context.Context, arg TurnsParams) ([]Turn, error) {
+type TurnsRow struct {
+	Turn Turn
+	Text []byte
+}
+
+func (q *Queries) Turns(ctx context.Context, arg TurnsParams) ([]TurnsRow, error) {
 	rows, err := q.query(ctx, q.turnsStmt, turns,
 		arg.Org,
 		arg.SessionID,
@@ -411,29 +450,31 @@ func (q *Queries) Turns(ctx context.Context, arg TurnsParams) ([]Turn, error) {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Turn
+	var items []TurnsRow
 	for rows.Next() {
-		var i Turn
+		var i TurnsRow
 		if err := rows.Scan(
-			&i.Number,
-			&i.Org,
-			&i.SessionID,
-			&i.TurnID,
-			&i.Ordinal,
-			&i.UserID,
-			&i.State,
-			&i.Request,
-			&i.BodySHA256,
-			&i.Mode,
-			&i.Tools,
-			&i.Stream,
-			&i.Response,
-			&i.Fault,
-			&i.ContinuationSHA256,
-			&i.Deadline,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.Queued,
+			&i.Turn.Number,
+			&i.Turn.Org,
+			&i.Turn.SessionID,
+			&i.Turn.TurnID,
+			&i.Turn.Ordinal,
+			&i.Turn.UserID,
+			&i.Turn.State,
+			&i.Turn.Request,
+			&i.Turn.BodySHA256,
+			&i.Turn.Mode,
+			&i.Turn.Tools,
+			&i.Turn.Stream,
+			&i.Turn.Response,
+			&i.Turn.Fault,
+			&i.Turn.ContinuationSHA256,
+			&i.Turn.Deadline,
+			&i.Turn.CreatedAt,
+			&i.Turn.UpdatedAt,
+			&i.Turn.Queued,
+			&i.Turn.ToolsSHA256,
+			&i.Text,
 		); err != nil {
 			return nil, err
 		}

@@ -2,20 +2,26 @@
 -- the turn's number, under which its steps are kept, and affects no row when the turn is there already.
 -- name: InsertTurn :execresult
 INSERT INTO turns (org, session_id, turn_id, ordinal, user_id, state, request, body_sha256, mode, tools, stream,
-  response, fault, continuation_sha256, deadline, created_at, updated_at, queued)
+  response, fault, continuation_sha256, deadline, created_at, updated_at, queued, tools_sha256)
 VALUES (@org, @session_id, @turn_id,
   (SELECT s.turns FROM sessions AS s WHERE s.org = @org AND s.session_id = @session_id),
   @user_id, @state, @request, @body_sha256, @mode, @tools, @stream,
-  @response, @fault, @continuation_sha256, @deadline, @created_at, @updated_at, @queued)
+  @response, @fault, @continuation_sha256, @deadline, @created_at, @updated_at, @queued, @tools_sha256)
 ON CONFLICT (org, session_id, turn_id) DO NOTHING;
 
+-- A turn comes with the text of its session that its tools are, if they are one.
 -- name: Turn :one
-SELECT * FROM turns WHERE org = @org AND session_id = @session_id AND turn_id = @turn_id;
+SELECT sqlc.embed(t), x.data AS text
+FROM turns AS t
+LEFT JOIN session_texts AS x ON x.org = t.org AND x.session_id = t.session_id AND x.sha256 = t.tools_sha256
+WHERE t.org = @org AND t.session_id = @session_id AND t.turn_id = @turn_id;
 
 -- name: Turns :many
-SELECT * FROM turns
-WHERE org = @org AND session_id = @session_id AND ordinal > @ordinal
-ORDER BY ordinal
+SELECT sqlc.embed(t), x.data AS text
+FROM turns AS t
+LEFT JOIN session_texts AS x ON x.org = t.org AND x.session_id = t.session_id AND x.sha256 = t.tools_sha256
+WHERE t.org = @org AND t.session_id = @session_id AND t.ordinal > @ordinal
+ORDER BY t.ordinal
 LIMIT @size;
 
 -- Where the turn stands: its number, its state and its newest step.
@@ -30,6 +36,7 @@ FROM turns AS t WHERE t.org = @org AND t.session_id = @session_id AND t.turn_id 
 UPDATE turns SET state = @state, queued = 0,
   mode = coalesce(nullif(CAST(@mode AS TEXT), ''), mode),
   tools = coalesce(sqlc.narg('tools'), tools),
+  tools_sha256 = CASE WHEN sqlc.narg('tools') IS NULL THEN tools_sha256 END,
   response = coalesce(sqlc.narg('response'), response),
   fault = coalesce(sqlc.narg('fault'), fault),
   continuation_sha256 = coalesce(sqlc.narg('continuation_sha256'), continuation_sha256),
@@ -57,9 +64,11 @@ ORDER BY deadline
 LIMIT @size;
 
 -- name: NextQueued :one
-SELECT * FROM turns
-WHERE org = @org AND session_id = @session_id AND queued = 1
-ORDER BY ordinal
+SELECT sqlc.embed(t), x.data AS text
+FROM turns AS t
+LEFT JOIN session_texts AS x ON x.org = t.org AND x.session_id = t.session_id AND x.sha256 = t.tools_sha256
+WHERE t.org = @org AND t.session_id = @session_id AND t.queued = 1
+ORDER BY t.ordinal
 LIMIT 1;
 
 -- Sessions in which turns wait and none is active.
@@ -73,7 +82,9 @@ LIMIT @size;
 SELECT count(*) FROM turns WHERE queued = 1;
 
 -- name: LastCompleted :one
-SELECT * FROM turns
-WHERE org = @org AND session_id = @session_id AND state = 'completed'
-ORDER BY ordinal DESC
+SELECT sqlc.embed(t), x.data AS text
+FROM turns AS t
+LEFT JOIN session_texts AS x ON x.org = t.org AND x.session_id = t.session_id AND x.sha256 = t.tools_sha256
+WHERE t.org = @org AND t.session_id = @session_id AND t.state = 'completed'
+ORDER BY t.ordinal DESC
 LIMIT 1;
