@@ -84,6 +84,9 @@ func (r *reader) Next(ctx context.Context) (ready []agent.Event, again <-chan st
 	return r.from.Next(ctx)
 }
 
+// Close implements events.Reader.
+func (r *reader) Close() { r.from.Close() }
+
 // Approvals returns the calls of the turn that wait for its user.
 func (t *Turns) Approvals(ctx context.Context, key agent.TurnKey) ([]agent.Approval, error) {
 	if err := t.guard.turn(ctx, key); err != nil {

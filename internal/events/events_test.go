@@ -477,6 +477,24 @@ func ExampleLog_From() {
 	// 4 text 4
 }
 
+// A turn is over before its reader comes: it reads once, and does not come back. What it
+// read into is the next one's when it closes.
+func BenchmarkReader_Once(b *testing.B) {
+	log := events.NewHub().Open(agent.TurnKey{Org: "acme", Session: "s1", Turn: "t1"}, 1)
+	for n := range 40 {
+		log.Append(agent.Event{Type: agent.EventTextDelta, Sequence: int64(n + 1), Text: "word"})
+	}
+	log.Close()
+	b.ReportAllocs()
+	for b.Loop() {
+		r := log.Reader(0)
+		if ready, _, err := r.Next(b.Context()); err != nil || len(ready) == 0 {
+			b.Fatal(len(ready), err)
+		}
+		r.Close()
+	}
+}
+
 func BenchmarkLog_Append(b *testing.B) {
 	log := events.NewHub().Open(key, 1)
 	defer log.Close()

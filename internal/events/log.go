@@ -265,6 +265,9 @@ func (r *LogReader) Next(context.Context) ([]agent.Event, <-chan struct{}, error
 	return nil, r.grown, nil
 }
 
+// Close implements Reader.
+func (r *LogReader) Close() { r.release() }
+
 // release gives the batch back, of which nothing is looked at any more.
 func (r *LogReader) release() {
 	if r.batch == nil {

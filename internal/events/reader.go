@@ -15,6 +15,9 @@ type Reader[E any] interface {
 	// error is io.EOF behind the last event; after any error there is nothing more to
 	// ask for.
 	Next(ctx context.Context) (ready []E, again <-chan struct{}, err error)
+	// Close ends the reading, wherever it stands, and what Next returned last. Once is
+	// enough; more do nothing.
+	Close()
 }
 
 // All yields everything that a reader gets, waiting for it. When ctx ends, its error is
@@ -22,6 +25,7 @@ type Reader[E any] interface {
 func All[E any](ctx context.Context, r Reader[E]) iter.Seq2[E, error] {
 	return func(yield func(E, error) bool) {
 		var none E
+		defer r.Close()
 		for {
 			if err := ctx.Err(); err != nil {
 				yield(none, err)

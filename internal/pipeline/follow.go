@@ -70,6 +70,14 @@ func (f *follower) Next(ctx context.Context) ([]agent.Event, <-chan struct{}, er
 	return nil, nil, io.EOF
 }
 
+// Close implements events.Reader.
+func (f *follower) Close() {
+	if f.live != nil {
+		f.live.Close()
+	}
+	f.ended = true
+}
+
 // show remembers what the reader gets.
 func (f *follower) show(ready []agent.Event) {
 	for _, e := range ready {

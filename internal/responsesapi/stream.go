@@ -100,6 +100,14 @@ func (r *reader) Next(ctx context.Context) ([]render.Event, <-chan struct{}, err
 	}
 }
 
+// Close implements events.Reader.
+func (r *reader) Close() {
+	if r.turn != nil {
+		r.turn.Close()
+	}
+	r.ended = true
+}
+
 // begin reads what response it is and shows its beginning.
 func (r *reader) begin(ctx context.Context) ([]render.Event, error) {
 	v, err := r.d.read(ctx, r.by, r.id)

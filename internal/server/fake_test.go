@@ -134,6 +134,8 @@ func (l *listed[E]) Next(context.Context) (ready []E, _ <-chan struct{}, err err
 	return ready, nil, nil
 }
 
+func (l *listed[E]) Close() {}
+
 // ranged reads what a sequence yields, up to one event ahead.
 type ranged struct {
 	follow func(context.Context) iter.Seq2[agent.Event, error]
@@ -142,6 +144,8 @@ type ranged struct {
 	next    any      // set before again is closed; nil at the end
 	again   chan struct{}
 }
+
+func (r *ranged) Close() {}
 
 func (r *ranged) Next(ctx context.Context) ([]agent.Event, <-chan struct{}, error) {
 	if r.yielded == nil {

@@ -89,6 +89,8 @@ type slowReader struct {
 	n   int
 }
 
+func (r *slowReader) Close() {}
+
 func (r *slowReader) Next(ctx context.Context) ([]agent.Event, <-chan struct{}, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

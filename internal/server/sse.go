@@ -89,6 +89,7 @@ func (d *delivery[E]) goOn(r *http.Request, closing <-chan struct{}) error {
 }
 
 func (d *delivery[E]) end() {
+	d.from.Close()
 	d.timer.Stop()
 	d.s.noted.StreamClosed()
 	d.closed()
