@@ -76,7 +76,7 @@ func TestScript(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			env.Vars = append(env.Vars, "TZ=UTC", "REPOSITORY="+root)
+			env.Vars = append(env.Vars, "TZ=UTC", "REPOSITORY="+root, gorace())
 			env.Values[serverKey{}] = &testServer{}
 			env.Values[testKey{}] = t
 			return nil
@@ -106,6 +106,9 @@ type (
 	serverKey struct{}
 	testKey   struct{}
 )
+
+// gorace is what the race detector of the tests was told, for those that they start.
+func gorace() string { return "GORACE=" + os.Getenv("GORACE") }
 
 func cmdDatabase(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 1 {
@@ -151,7 +154,7 @@ func cmdServe(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	cmd := exec.Command("aptix", append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
 	cmd.Dir = ts.MkAbs(".")
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + ts.Getenv("HOME"), "TZ=UTC", "TMPDIR=" + ts.Getenv("TMPDIR")}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + ts.Getenv("HOME"), "TZ=UTC", "TMPDIR=" + ts.Getenv("TMPDIR"), gorace()}
 	stderr, err := cmd.StderrPipe()
 	ts.Check(err)
 	log, err := os.Create(ts.MkAbs("server.log"))
