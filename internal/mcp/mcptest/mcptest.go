@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"syscall"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -53,10 +54,12 @@ func Main() {
 	}
 }
 
-// Serve serves over stdio until its input ends, and then ends the process.
+// Serve serves over stdio until its input ends, and then ends the process: at once, which
+// os.Exit does not. Under the race detector it first waits a second for what still runs, and
+// servers are not handed the variable that says otherwise.
 func Serve(kind Kind) {
 	if odd(kind) {
-		os.Exit(0)
+		syscall.Exit(0)
 	}
 	if kind == Leaky {
 		for _, v := range os.Environ() {
@@ -65,9 +68,9 @@ func Serve(kind Kind) {
 	}
 	if err := New(kind).Run(context.Background(), &sdk.StdioTransport{}); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "mcptest:", err)
-		os.Exit(1)
+		syscall.Exit(1)
 	}
-	os.Exit(0)
+	syscall.Exit(0)
 }
 
 // Command returns the configuration of a server that is a process: the test binary, whose

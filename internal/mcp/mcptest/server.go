@@ -8,6 +8,7 @@ import (
 	"os"
 	"sort"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -86,7 +87,7 @@ func addTools(s *sdk.Server) {
 	})
 	sdk.AddTool(s, &sdk.Tool{Name: "crash", Description: "Ends the server."}, func(context.Context, *sdk.CallToolRequest, none) (*sdk.CallToolResult, any, error) {
 		_, _ = fmt.Fprintln(os.Stderr, "crashing as told")
-		os.Exit(3)
+		syscall.Exit(3)
 		return nil, nil, nil
 	})
 	sdk.AddTool(s, &sdk.Tool{Name: "change", Description: "Changes the definition of echo."}, func(_ context.Context, _ *sdk.CallToolRequest, in text) (*sdk.CallToolResult, any, error) {
