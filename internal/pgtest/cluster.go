@@ -23,6 +23,10 @@ type Cluster struct {
 	// Durable makes commits wait for the disk, as they do in earnest; else nothing is
 	// synced, which is much quicker.
 	Durable bool
+	// Prepare fills the template, of which all that Database makes are copies: to copy
+	// tables takes a fraction of the time that migrations do. It leaves no connection
+	// behind. Without it databases are empty.
+	Prepare func(connection string) error
 
 	mu       sync.Mutex // guards what follows
 	tried    bool
@@ -31,16 +35,32 @@ type Cluster struct {
 	database int // how many were made
 }
 
-// Database makes an empty database that goes with the test, and returns its connection
-// string.
+// template is the database that Prepare has filled.
+const template = "prepared"
+
+// Database makes a database that goes with the test, and returns its connection string.
 func (c *Cluster) Database(t testing.TB) string {
+	t.Helper()
+	if c.Prepare == nil {
+		return c.Empty(t)
+	}
+	return c.create(t, " TEMPLATE "+template)
+}
+
+// Empty is Database without what Prepare does.
+func (c *Cluster) Empty(t testing.TB) string {
+	t.Helper()
+	return c.create(t, "")
+}
+
+func (c *Cluster) create(t testing.TB, options string) string {
 	t.Helper()
 	need(t, c.start())
 	c.mu.Lock()
 	c.database++
 	name := fmt.Sprint("test", c.database)
 	c.mu.Unlock()
-	c.server.administer(t, "CREATE DATABASE "+name)
+	c.server.administer(t, "CREATE DATABASE "+name+options)
 	// A test may have left connections behind, such as those of a process that it killed.
 	t.Cleanup(func() { c.server.administer(t, "DROP DATABASE "+name+" WITH (FORCE)") })
 	return c.server.dsn(name)
@@ -110,6 +130,11 @@ func (c *Cluster) start() error {
 		c.tried = true
 		if c.server, c.err = newServer(c.Durable); c.err == nil {
 			c.err = errors.Join(c.server.initialise(), c.server.launch())
+		}
+		if c.err == nil && c.Prepare != nil {
+			if c.err = c.server.execute("CREATE DATABASE " + template); c.err == nil {
+				c.err = c.Prepare(c.server.dsn(template))
+			}
 		}
 	}
 	return c.err

@@ -154,23 +154,26 @@ func (s *server) ready() error {
 	}
 }
 
-// administer runs a statement in the database that is always there.
+// administer is execute for a test.
 func (s *server) administer(t testing.TB, statement string) {
 	t.Helper()
+	if err := s.execute(statement); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// execute runs a statement in the database that is always there.
+func (s *server) execute(statement string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTime)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, s.dsn("postgres"))
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	defer func() {
-		if err := conn.Close(ctx); err != nil {
-			t.Error(err)
-		}
-	}()
 	if _, err := conn.Exec(ctx, statement); err != nil {
-		t.Fatalf("%s: %v", statement, err)
+		return errors.Join(fmt.Errorf("%s: %w", statement, err), conn.Close(ctx))
 	}
+	return conn.Close(ctx)
 }
 
 // binaries returns the folder of the newest PostgreSQL that is installed.

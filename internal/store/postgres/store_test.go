@@ -17,8 +17,14 @@ import (
 	"github.com/aptixhq/aptix/internal/store/storetest"
 )
 
-// cluster is the server of all tests; each has a database of its own.
-var cluster pgtest.Cluster
+// cluster is the server of all tests; each has a database of its own, which is migrated.
+var cluster = pgtest.Cluster{Prepare: func(connection string) error {
+	s, err := Open(context.Background(), secret.New(connection), nil)
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(cluster.Around(m)) }
 
@@ -128,7 +134,7 @@ func TestWrite_IsOneRoundTrip(t *testing.T) {
 
 // Nodes that start at the same time on an empty database get one schema.
 func TestOpen_ManyAtOnce(t *testing.T) {
-	database := cluster.Database(t)
+	database := cluster.Empty(t)
 	var work sync.WaitGroup
 	for range 5 {
 		work.Go(func() {
