@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -20,6 +21,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func want(t *testing.T, got, want any) {
 	t.Helper()
+	if reflect.DeepEqual(want, got) {
+		return // cmp.Diff takes its time, even where there is nothing to tell
+	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
 	}

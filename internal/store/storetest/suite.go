@@ -9,6 +9,7 @@ package storetest
 import (
 	"context"
 	"encoding/json"
+	"reflect"
 	"testing"
 	"time"
 
@@ -254,6 +255,9 @@ func wantKind(t *testing.T, err error, kind agent.Kind) {
 
 func same[T any](t *testing.T, what string, got, want T) {
 	t.Helper()
+	if reflect.DeepEqual(want, got) {
+		return // cmp.Diff takes its time, even where there is nothing to tell
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s differs (-want +got):\n%s", what, diff)
 	}
