@@ -60,6 +60,8 @@ func TestMain(m *testing.M) {
 //	get VAR NAME         set a variable to a member of the JSON body that http got, such
 //	                     as toolCalls.0.toolCallId
 //	put VAR FILE         write a variable to a file, exactly
+//	unraced              from here on exec runs an aptix that is built without the race
+//	                     detector; serve does not
 //
 // $REPOSITORY is the root of this one. A line "# proves: ID …" before the first file names rules.
 func TestScript(t *testing.T) {
@@ -92,6 +94,10 @@ func TestScript(t *testing.T) {
 			"until":    cmdUntil,
 			"http":     cmdHTTP,
 			"get":      cmdGet,
+			"unraced": func(ts *testscript.TestScript, _ bool, _ []string) {
+				folder := unraced.folder(ts.Value(testKey{}).(testing.TB))
+				ts.Setenv("PATH", folder+string(os.PathListSeparator)+ts.Getenv("PATH"))
+			},
 			"put": func(ts *testscript.TestScript, _ bool, args []string) {
 				if len(args) != 2 {
 					ts.Fatalf("usage: put VAR FILE")
