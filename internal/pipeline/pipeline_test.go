@@ -24,11 +24,12 @@ import (
 	"github.com/aptixhq/aptix/internal/prove"
 	"github.com/aptixhq/aptix/internal/reasoner"
 	"github.com/aptixhq/aptix/internal/store"
+	"github.com/aptixhq/aptix/internal/store/postgres/postgrestest"
 	"github.com/aptixhq/aptix/internal/tool"
 )
 
 // cluster has the databases of the tests that want one in PostgreSQL.
-var cluster pgtest.Cluster
+var cluster = pgtest.Cluster{Prepare: postgrestest.Migrate}
 
 func TestMain(m *testing.M) {
 	mcptest.Main()

@@ -38,6 +38,7 @@ import (
 	"github.com/aptixhq/aptix/internal/server"
 	"github.com/aptixhq/aptix/internal/session"
 	"github.com/aptixhq/aptix/internal/store/postgres"
+	"github.com/aptixhq/aptix/internal/store/postgres/postgrestest"
 	"github.com/aptixhq/aptix/internal/store/sqlite"
 	"github.com/aptixhq/aptix/internal/store/sqlite/sqlitetest"
 	"github.com/aptixhq/aptix/internal/telemetry"
@@ -47,7 +48,7 @@ import (
 )
 
 // cluster is the PostgreSQL server of the tests.
-var cluster pgtest.Cluster
+var cluster = pgtest.Cluster{Prepare: postgrestest.Migrate}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(cluster.Around(m)) }
 
