@@ -36,7 +36,9 @@ type Config struct {
 
 // Client asks the model. It is safe for use by many turns at once.
 type Client struct {
-	endpoint string
+	// request is what each one is a copy of; badURL is why there is none.
+	request *http.Request
+	badURL  error
 	header   http.Header
 	http     *http.Client
 	idle     time.Duration
@@ -55,13 +57,13 @@ const maxEvent = 16 << 20
 func New(cfg Config) *Client {
 	base := strings.TrimRight(cmp.Or(cfg.BaseURL, "https://api.openai.com/v1"), "/")
 	c := &Client{
-		endpoint: base + "/responses",
 		key:      cfg.APIKey,
 		header:   http.Header{"Content-Type": {typeJSON}, "User-Agent": {"aptix"}},
 		idle:     cmp.Or(cfg.IdleTimeout, 60*time.Second),
 		total:    cmp.Or(cfg.Timeout, 10*time.Minute),
 		maxBytes: cmp.Or(cfg.MaxBytes, 32<<20),
 	}
+	c.request, c.badURL = http.NewRequest(http.MethodPost, base+"/responses", http.NoBody)
 	if cfg.Organization != "" {
 		c.header.Set("OpenAI-Organization", cfg.Organization)
 	}

@@ -77,10 +77,10 @@ func (c *Client) post(ctx context.Context, body []byte, stream bool) (*http.Resp
 		GotConn:      func(httptrace.GotConnInfo) { connected = true },
 		WroteRequest: func(httptrace.WroteRequestInfo) { sent.wrote() },
 	})
-	req, err := http.NewRequestWithContext(traced, http.MethodPost, c.endpoint, http.NoBody)
-	if err != nil {
-		return nil, err
+	if c.badURL != nil {
+		return nil, c.badURL
 	}
+	req := c.request.WithContext(traced)
 	if len(body) > 0 {
 		req.ContentLength = int64(len(body))
 		req.Body, req.GetBody = sent.reader(), sent.again
