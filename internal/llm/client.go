@@ -37,8 +37,8 @@ type Config struct {
 // Client asks the model. It is safe for use by many turns at once.
 type Client struct {
 	// request is what each one is a copy of; badURL is why there is none.
-	request *http.Request
-	badURL  error
+	request  *http.Request
+	badURL   error
 	header   http.Header
 	http     *http.Client
 	idle     time.Duration
