@@ -1,9 +1,6 @@
 package agent
 
-import (
-	"context"
-	"regexp"
-)
+import "context"
 
 type (
 	// OrgID names the tenant that owns a thing. It comes from the credential,
@@ -34,15 +31,23 @@ func (k TurnKey) String() string {
 	return string(k.Org) + "/" + string(k.Session) + "/" + string(k.Turn)
 }
 
-// The length is checked beside it: {1,128} would be a program of 128 copies, in every
-// process.
-var idPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
-
 const maxID = 128
 
 // ValidID reports whether s may name a session or a turn: 1 to 128 characters of
 // [A-Za-z0-9_.-] (decision 3).
-func ValidID(s string) bool { return len(s) <= maxID && idPattern.MatchString(s) }
+func ValidID(s string) bool {
+	if s == "" || len(s) > maxID {
+		return false
+	}
+	for _, c := range []byte(s) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '.', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}
 
 // Role says what a caller may do in its organisation. Each one may do what those before
 // it may.

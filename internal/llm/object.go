@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -14,6 +15,9 @@ type objectReader struct {
 	buf bytes.Buffer
 	dec *jsontext.Decoder
 }
+
+// lenient takes what encoding/json takes.
+var lenient = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
 // members takes in the members of an object.
 type members interface {
@@ -96,11 +100,10 @@ func (r *objectReader) elements(data []byte) ([]json.RawMessage, error) {
 
 func (r *objectReader) reset(data []byte) {
 	r.buf = *bytes.NewBuffer(data)
-	options := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 	if r.dec == nil {
-		r.dec = jsontext.NewDecoder(&r.buf, options...)
+		r.dec = jsontext.NewDecoder(&r.buf, lenient)
 	} else {
-		r.dec.Reset(&r.buf, options...)
+		r.dec.Reset(&r.buf, lenient)
 	}
 }
 

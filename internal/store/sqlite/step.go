@@ -18,7 +18,7 @@ import (
 // when the steps do not follow the newest one: then somebody else has moved it.
 func (s *Store) AppendSteps(ctx context.Context, a store.Append) error {
 	k := a.Key
-	doing := fmt.Sprintf("append to turn %s", k)
+	doing := "append to turn " + k.String()
 	contents, err := s.contents(ctx, a)
 	if err != nil {
 		return explain(doing, err)
@@ -136,7 +136,7 @@ func moveTurn(ctx context.Context, q *db.Queries, a store.Append, state agent.Tu
 
 // Steps returns the journal of a turn.
 func (s *Store) Steps(ctx context.Context, k agent.TurnKey) ([]agent.Step, error) {
-	doing := fmt.Sprintf("read the journal of turn %s", k)
+	doing := "read the journal of turn " + k.String()
 	rows, err := s.read.Steps(ctx, db.StepsParams{Org: k.Org, SessionID: k.Session, TurnID: k.Turn})
 	if err != nil {
 		return nil, explain(doing, err)

@@ -30,7 +30,7 @@ func (s *Store) Standing(ctx context.Context, k agent.TurnKey) (store.Standing, 
 	}) {
 		at, err = standingOf(ctx, s.read, where)
 	}
-	return at, explain(fmt.Sprintf("read what turn %s meets", k), err)
+	return at, explain("read what turn "+k.String()+" meets", err)
 }
 
 func standingParams(k agent.TurnKey) db.StandingParams {
@@ -59,7 +59,7 @@ func standingOf(ctx context.Context, q *db.Queries, where db.StandingParams) (st
 // and not given is agent.KindNotFound.
 func (s *Store) OpenTurn(ctx context.Context, n store.NewTurn) error {
 	k := n.Turn.Key
-	doing := fmt.Sprintf("open turn %s", k)
+	doing := "open turn " + k.String()
 	if n.Session != nil && (n.Session.Org != k.Org || n.Session.ID != k.Session) {
 		return fmt.Errorf("%s: the new session is %s/%s", doing, n.Session.Org, n.Session.ID)
 	}
@@ -181,7 +181,7 @@ func (s *Store) refusal(ctx context.Context, q *db.Queries, n store.NewTurn) err
 
 // Turn returns a turn.
 func (s *Store) Turn(ctx context.Context, k agent.TurnKey) (agent.Turn, error) {
-	doing := fmt.Sprintf("read turn %s", k)
+	doing := "read turn " + k.String()
 	row, err := s.read.Turn(ctx, db.TurnParams{Org: k.Org, SessionID: k.Session, TurnID: k.Turn})
 	if errors.Is(err, sql.ErrNoRows) {
 		err = noTurn(k)
