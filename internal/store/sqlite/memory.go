@@ -1,10 +1,6 @@
 package sqlite
 
 import (
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"hash/maphash"
 	"slices"
 	"sync"
@@ -13,7 +9,6 @@ import (
 
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/store"
-	"github.com/aptixhq/aptix/internal/store/sqlite/db"
 )
 
 const (
@@ -25,8 +20,6 @@ const (
 	// for its standing to be remembered.
 	maxTurns   = 512
 	maxSession = 16 << 10
-	// minText is from how many bytes on a text is worth a row of its own.
-	minText = 512
 )
 
 // memory is what need not be read from the file: this process alone writes it, and knows
@@ -201,51 +194,4 @@ func (s *standing) moves(lastResponse *string, entry agent.ModeEntry, approved [
 		s.session.Approved = approved
 	}
 	s.session.UpdatedAt = instant(updated)
-}
-
-// A session says the same instructions and tools with every model request. The first time
-// they stand where they are said: many sessions have one turn, and some say something else
-// each time. What is said again is kept as a text of the session, and from then on rows name
-// it by its hash. A branch copies the texts, so what it remembers is its own.
-
-// place returns how a row of the session holds a text that has this hash: itself, or by the
-// hash, with which the session has it then.
-func (r *remembered) place(ctx context.Context, q *db.Queries, k store.SessionKey, text []byte, hash string) ([]byte, *string, error) {
-	if hash == "" {
-		return text, nil, nil
-	}
-	i := slices.IndexFunc(r.said, func(s said) bool { return s.sha256 == hash })
-	if i < 0 {
-		first := max(len(r.said)+1-maxSaid, 0)
-		r.said = append(slices.Clone(r.said[first:]), said{sha256: hash})
-		return text, nil, nil
-	}
-	if !r.said[i].kept {
-		if err := q.InsertText(ctx, db.InsertTextParams{Org: k.Org, SessionID: k.Session, SHA256: hash, Data: text}); err != nil {
-			return nil, nil, fmt.Errorf("text %s: %w", hash, err)
-		}
-		r.said = slices.Clone(r.said)
-		r.said[i].kept = true
-	}
-	return nil, &hash, nil
-}
-
-// placed returns the text that a row holds as place has put it there.
-func placed(here []byte, hash *string, text []byte) ([]byte, error) {
-	switch {
-	case hash == nil:
-		return here, nil
-	case text == nil:
-		return nil, fmt.Errorf("the session has no text %s", *hash)
-	}
-	return text, nil
-}
-
-// hashOf returns the hash of a text that is worth a row of its own, and "" for a shorter one.
-func hashOf(text []byte) string {
-	if len(text) < minText {
-		return ""
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
 }

@@ -39,10 +39,14 @@ func TestMemory_IsWhatTheFileHas(t *testing.T) {
 			"branch":      func(rt *rapid.T) { m.do(m.branch(rt)) },
 			"erase":       func(rt *rapid.T) { m.do(m.erase(rt)) },
 			"several": func(rt *rapid.T) {
-				m.do(m.open(rt, false), m.append(rt), m.changeMode(rt), m.open(rt, false), m.erase(rt))
+				moves := []func(*rapid.T) func() error{m.openNew, m.openNew, m.append, m.append, m.changeMode, m.setTools, m.erase}
+				var all []func() error
+				for _, move := range rapid.SliceOfN(rapid.SampledFrom(moves), 2, 5).Draw(rt, "moves") {
+					all = append(all, move(rt))
+				}
+				m.do(all...)
 			},
-			"turns at once": func(rt *rapid.T) { m.do(m.open(rt, false), m.open(rt, false), m.append(rt), m.append(rt)) },
-			"":              func(rt *rapid.T) { remembered += m.check("t1", "new") },
+			"": func(rt *rapid.T) { remembered += m.check("t1", "new") },
 		})
 		if rapid.Bool().Draw(rt, "reopen") {
 			closeStore(t, s)
