@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,6 +28,13 @@ import (
 func TestMemory_IsWhatTheFileHas(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "aptix.db")
 	s := open(t, path)
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		// Each is some hundred transactions.
+		if err := checks.Value.Set("30"); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = checks.Value.Set(checks.DefValue) }()
+	}
 	rounds, remembered := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		rounds++
@@ -265,7 +273,10 @@ func (m *sessions) branch(rt *rapid.T) func() error {
 			defer m.mu.Unlock()
 			for _, turn := range turns {
 				from, to := turn.Key, agent.TurnKey{Org: m.org, Session: child, Turn: turn.Key.Turn}
-				m.turns[to], m.steps[to] = m.turns[from], m.steps[from]
+				// What was begun anew in the transaction that erased it may not have been noted.
+				if written, noted := m.turns[from]; noted {
+					m.turns[to], m.steps[to] = written, m.steps[from]
+				}
 			}
 		}
 		return err
