@@ -89,6 +89,13 @@ func (m *memory) forget(k store.SessionKey) {
 	m.sessions.Remove(k)
 }
 
+// end forgets everything, of a file that is closed: nothing is learned any more.
+func (m *memory) end() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sessions.Purge()
+}
+
 // standing returns what a turn meets, if that is known and the turn is not there yet.
 func (m *memory) standing(k agent.TurnKey) (store.Standing, bool) {
 	m.mu.Lock()

@@ -102,6 +102,8 @@ func (s *Store) Close() error {
 		}
 		if s.writer != nil {
 			errs = append(errs, s.writer.close())
+			// The model must not be asked for what nobody can keep.
+			s.memory.end()
 		}
 		if s.read != nil {
 			errs = append(errs, s.read.Close())

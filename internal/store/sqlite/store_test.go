@@ -260,7 +260,7 @@ func TestOpen_SetsWhatDurabilityNeeds(t *testing.T) {
 func TestClose_FoldsTheLogAndIsFinal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "aptix.db")
 	s := open(t, path)
-	if err := s.CreateSession(t.Context(), newSession("s1")); err != nil {
+	if err := s.OpenTurn(t.Context(), newTurn("s1", "t1", 0)); err != nil {
 		t.Fatal(err)
 	}
 	closeStore(t, s)
@@ -278,6 +278,9 @@ func TestClose_FoldsTheLogAndIsFinal(t *testing.T) {
 	}
 	if err := s.Ping(context.Background()); err == nil {
 		t.Error("ping after close succeeds")
+	}
+	if at, err := s.Standing(t.Context(), agent.TurnKey{Org: "acme", Session: "s1", Turn: "new"}); err == nil {
+		t.Errorf("what a turn meets after close: got %+v, want an error", at)
 	}
 }
 
