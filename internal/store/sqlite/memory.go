@@ -166,7 +166,7 @@ func (m *memory) opened(before *standing, n store.NewTurn, updated int64) *stand
 	if n.SolutionContext != nil {
 		after.session.SolutionContext = *n.SolutionContext
 	}
-	after.moves(n.LastResponseID, n.ModeEntry, nil, updated)
+	after.advance(n.LastResponseID, n.ModeEntry, nil, updated)
 	if !n.Turn.State.Terminal() {
 		after.active = n.Turn.Key.Turn
 	}
@@ -181,7 +181,7 @@ func (s *standing) appended(a store.Append, updated int64) *standing {
 	}
 	after := *s
 	if a.MovesSession() {
-		after.moves(a.LastResponseID, a.ModeEntry, a.Approved, updated)
+		after.advance(a.LastResponseID, a.ModeEntry, a.Approved, updated)
 	}
 	if a.State.Terminal() {
 		after.active = ""
@@ -189,8 +189,8 @@ func (s *standing) appended(a store.Append, updated int64) *standing {
 	return &after
 }
 
-// moves is what Admit and MoveSession do in the file.
-func (s *standing) moves(lastResponse *string, entry agent.ModeEntry, approved []string, updated int64) {
+// advance is what Admit and MoveSession do in the file.
+func (s *standing) advance(lastResponse *string, entry agent.ModeEntry, approved []string, updated int64) {
 	if lastResponse != nil {
 		s.session.LastResponseID = *lastResponse
 	}
