@@ -125,7 +125,10 @@ func TestStreams(t *testing.T) {
 	pace := drive.Pace{Tokens: 2, TokenBytes: 2, Gap: time.Millisecond}
 	half := make(chan bool, 1)
 	d := answering(t, drive.Floor(), 200, whole)
-	got := d.Streams(t.Context(), 5, 20*time.Millisecond, pace, func() { half <- true })
+	got := d.Streams(t.Context(), 5, 20*time.Millisecond, pace, func() {
+		time.Sleep(100 * time.Millisecond) // longer than the streams take
+		half <- true
+	})
 	if got.Err != nil || got.Failed != 0 || got.Lost != 0 || len(got.Delays) != 10 || len(half) != 1 {
 		t.Errorf("got %+v", got)
 	}

@@ -30,12 +30,18 @@ type Streams struct {
 }
 
 // Streams starts n streams, evenly spread over the ramp, and reads them to their ends.
-// half is called when half of the time is over that all streams take together.
+// half is called when half of the time is over that all streams take together, and has
+// returned when Streams does.
 func (d *Driver) Streams(ctx context.Context, n int, ramp time.Duration, pace Pace, half func()) Streams {
 	ctx, stop := context.WithTimeout(ctx, ramp+2*pace.last()+turnTime)
 	defer stop()
-	timer := time.AfterFunc((ramp+pace.last())/2, half)
-	defer timer.Stop()
+	halved := make(chan struct{})
+	timer := time.AfterFunc((ramp+pace.last())/2, func() { defer close(halved); half() })
+	defer func() {
+		if !timer.Stop() {
+			<-halved
+		}
+	}()
 	var mu sync.Mutex
 	var out Streams // the streams', under mu
 	var streams sync.WaitGroup
