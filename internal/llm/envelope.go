@@ -28,6 +28,9 @@ type envelopeReader struct {
 
 // read reads the event in data; null is an event that says nothing.
 func (r *envelopeReader) read(data []byte) (envelope, error) {
+	if r.last = (envelope{}); readFlat(data, &r.last) {
+		return r.last, nil
+	}
 	r.last = envelope{}
 	err := r.objects.read(data, &r.last)
 	return r.last, err
