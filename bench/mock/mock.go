@@ -53,6 +53,7 @@ type Server struct {
 	cfg        Config
 	text, call *answer
 	buffers    sync.Pool
+	pacer      pacer
 
 	requests, bytes, open, maxOpen atomic.Int64
 }
@@ -62,7 +63,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Tokens == 0 {
 		cfg.Tokens = 20
 	}
-	s := &Server{cfg: cfg, buffers: sync.Pool{New: func() any { return new(bytes.Buffer) }}}
+	s := &Server{cfg: cfg, buffers: sync.Pool{New: func() any { return new(bytes.Buffer) }}, pacer: pacer{gap: cfg.Gap}}
 	var err error
 	if s.text, err = newAnswer(render.Message{ID: "msg_" + idHole, Deltas: words(cfg.Tokens)}, int64(cfg.Tokens)); err != nil {
 		return nil, err
@@ -91,7 +92,8 @@ func words(n int) []string {
 func (s *Server) respond(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	open := s.open.Add(1)
-	defer s.open.Add(-1)
+	over := func() { s.open.Add(-1) }
+	defer func() { over() }()
 	for m := s.maxOpen.Load(); open > m && !s.maxOpen.CompareAndSwap(m, open); m = s.maxOpen.Load() {
 	}
 	buf := s.buffers.Get().(*bytes.Buffer)
@@ -128,27 +130,17 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(a.whole.fill(nil, v))
 		return
 	}
+	if s.cfg.Gap > 0 {
+		if err := s.pacer.take(w, a, v, start.Add(s.cfg.Wait), over); err != nil {
+			http.Error(w, err.Error(), http.StatusNotImplemented)
+			return
+		}
+		over = func() {} // the stream goes on
+		return
+	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	buf.Reset() // the request is read, and its memory serves for the answer
-	s.stream(w, r, a, v, buf, start.Add(s.cfg.Wait))
-}
-
-// stream writes the events, each token at its time; what has the same time goes out
-// in one write.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, a *answer, v values, buf *bytes.Buffer, next time.Time) {
 	for _, f := range a.frames {
-		if f.token && s.cfg.Gap > 0 {
-			if time.Until(next) > 0 {
-				if _, err := w.Write(buf.Bytes()); err != nil {
-					return
-				}
-				buf.Reset()
-				if http.NewResponseController(w).Flush() != nil || !pause(r, next) {
-					return
-				}
-			}
-			next = next.Add(s.cfg.Gap)
-		}
 		buf.Write(f.fill(buf.AvailableBuffer(), v))
 	}
 	_, _ = w.Write(buf.Bytes())

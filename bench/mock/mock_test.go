@@ -1,11 +1,15 @@
 package mock_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -167,5 +171,57 @@ func TestServer_CountsWhatItSaw(t *testing.T) {
 	}
 	if want := (mock.Stats{Requests: 2, Bytes: int64(2 * len(body)), MaxOpen: 1}); got != want {
 		t.Errorf("stats %+v, want %+v", got, want)
+	}
+}
+
+// A reader that does not read holds up its own stream only, and gets all of it when it does.
+func TestServer_PacesEachStreamForItself(t *testing.T) {
+	const tokens = 3000
+	handler, err := mock.New(mock.Config{Tokens: tokens, Gap: time.Millisecond / 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewUnstartedServer(handler)
+	srv.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		_ = c.(*net.TCPConn).SetWriteBuffer(64 << 10) // less than a stream
+		return ctx
+	}
+	srv.Start()
+	defer srv.Close()
+	open := func() net.Conn {
+		conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		_ = conn.(*net.TCPConn).SetReadBuffer(64 << 10)
+		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+		body := `{"stream":true,"input":"hi"}`
+		if _, err := fmt.Fprintf(conn, "POST /v1/responses HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	text := func(conn net.Conn) int {
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := io.ReadAll(resp.Body)
+		if err != nil || !bytes.Contains(all, []byte("response.completed")) {
+			t.Errorf("the stream ends without its end: %v", err)
+		}
+		return bytes.Count(all, []byte("event: response.output_text.delta\n"))
+	}
+	stalled := open()
+	start := time.Now()
+	if n := text(open()); n != tokens {
+		t.Errorf("got %d tokens, want %d", n, tokens)
+	}
+	if took := time.Since(start); took < (tokens-1)*time.Millisecond/4 {
+		t.Errorf("the stream took %s, less than its tokens are apart", took)
+	}
+	if n := text(stalled); n != tokens {
+		t.Errorf("got %d tokens behind a stall, want %d", n, tokens)
 	}
 }
