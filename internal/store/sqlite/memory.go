@@ -109,6 +109,17 @@ func (m *memory) standing(k agent.TurnKey) (store.Standing, bool) {
 	return store.Standing{Session: &sess, Active: at.active}, true
 }
 
+// session returns a session, if it is known how it stands.
+func (m *memory) session(k store.SessionKey) (agent.Session, bool) {
+	m.mu.Lock()
+	known, _ := m.sessions.Get(k)
+	m.mu.Unlock()
+	if known.standing == nil {
+		return agent.Session{}, false
+	}
+	return known.standing.session, true
+}
+
 // met learns from a reading of what a turn meets, during which nobody wrote. Of a session
 // that has turns already their ids are not known.
 func (m *memory) met(k agent.TurnKey, at store.Standing) {

@@ -304,6 +304,7 @@ func (m *sessions) erase(rt *rapid.T) func() error {
 // check compares what turns meet with the file, and returns how many sessions were remembered.
 func (m *sessions) check(turns ...agent.TurnID) (remembered int) {
 	for _, id := range []agent.SessionID{"a", "b", "c"} {
+		m.checkSession(id)
 		for _, turn := range turns {
 			k := agent.TurnKey{Org: m.org, Session: id, Turn: turn}
 			want, err := standingOf(m.t.Context(), m.s.read, standingParams(k))
@@ -320,6 +321,21 @@ func (m *sessions) check(turns ...agent.TurnID) (remembered int) {
 		}
 	}
 	return remembered
+}
+
+// checkSession compares a session with the file.
+func (m *sessions) checkSession(id agent.SessionID) {
+	got, err := m.s.Session(m.t.Context(), m.org, id)
+	row, inFile := findSession(m.t.Context(), m.s.read, m.org, id)
+	switch {
+	case agent.KindOf(err) == agent.KindNotFound && inFile != nil:
+	case err != nil || inFile != nil:
+		m.t.Fatalf("session %s: %v, in the file %v", id, err, inFile)
+	default:
+		if d := diff.Diff(fromRow(row), got); d != "" {
+			m.t.Fatalf("session %s (-file +memory):\n%s", id, d)
+		}
+	}
 }
 
 // checkSaid compares what the turns have said with what is read of them.

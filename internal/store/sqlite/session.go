@@ -27,6 +27,9 @@ func (s *Store) CreateSession(ctx context.Context, sess agent.Session) error {
 // Session returns a session: the authoritative store of the current mode
 // (AGN-011 §3.2).
 func (s *Store) Session(ctx context.Context, org agent.OrgID, id agent.SessionID) (agent.Session, error) {
+	if sess, known := s.memory.session(store.SessionKey{Org: org, Session: id}); known {
+		return sess, nil
+	}
 	row, err := findSession(ctx, s.read, org, id)
 	if err != nil {
 		return agent.Session{}, explain(fmt.Sprintf("read session %s/%s", org, id), err)
