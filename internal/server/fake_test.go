@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +32,7 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.FixedZone("CET", 3600))
 
 // fakeTurns is a pipeline in which every turn has happened already, as scripted.
 type fakeTurns struct {
+	open     atomic.Int64  // readers that are read from
 	sessions *fakeSessions // what Erase takes away
 	mu       sync.Mutex    // guards everything below
 	// script is what becomes of a turn that is submitted or continued.
@@ -101,7 +103,35 @@ func (f *fakeTurns) Await(ctx context.Context, key agent.TurnKey) (agent.Turn, e
 	return f.Turn(ctx, key)
 }
 
+// Reader notes whether what was read from is closed.
 func (f *fakeTurns) Reader(key agent.TurnKey, after int64) events.Reader[agent.Event] {
+	return &noted{Reader: f.reader(key, after), open: &f.open}
+}
+
+// noted counts with those that are open from its first Next to its Close.
+type noted struct {
+	events.Reader[agent.Event]
+	open *atomic.Int64
+	read bool
+}
+
+func (n *noted) Next(ctx context.Context) ([]agent.Event, <-chan struct{}, error) {
+	if !n.read {
+		n.read = true
+		n.open.Add(1)
+	}
+	return n.Reader.Next(ctx)
+}
+
+func (n *noted) Close() {
+	if n.read {
+		n.read = false
+		n.open.Add(-1)
+	}
+	n.Reader.Close()
+}
+
+func (f *fakeTurns) reader(key agent.TurnKey, after int64) events.Reader[agent.Event] {
 	if f.follow != nil {
 		return &ranged{follow: func(ctx context.Context) iter.Seq2[agent.Event, error] { return f.follow(ctx, key, after) }}
 	}
@@ -430,6 +460,14 @@ func newRig(t *testing.T, with ...func(*Config)) *rig {
 	if r.Server, err = New(c); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		for end := time.Now().Add(10 * time.Second); r.turns.open.Load() != 0 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond) // a handler may be about to return
+		}
+		if n := r.turns.open.Load(); n != 0 {
+			t.Errorf("%d streams are over, and their readers are not closed", n)
+		}
+	})
 	return r
 }
 
