@@ -56,7 +56,7 @@ func chaining() server { return aptix("Aptix, chained", "provider") }
 func aptix(name, continuity string) server {
 	return server{name: name, protocol: drive.Aptix(), tool: "agent_list_modes", command: func(r *rig, dir, model string) (*exec.Cmd, error) {
 		file := filepath.Join(dir, "aptix.yaml")
-		settings := fmt.Sprintf("provider: openai\nmodel: mock\ncontinuity: %s\nopenai: {baseURL: %s/v1, apiKey: none}\nlimits: {modelConcurrency: 20000}\n", continuity, model)
+		settings := fmt.Sprintf("provider: openai\nmodel: mock\ncontinuity: %s\nopenai: {baseURL: %s/v1, apiKey: none}\nlimits: {modelConcurrency: 20000, streams: 20000}\n", continuity, model)
 		if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
 			return nil, err
 		}
