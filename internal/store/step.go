@@ -74,7 +74,14 @@ func SplitItems(items []byte) ([]json.RawMessage, error) {
 }
 
 func joinItems(raw []json.RawMessage) ([]byte, error) {
-	var out []byte
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	n := 0
+	for _, item := range raw {
+		n += len(item) + 2
+	}
+	out := make([]byte, 0, n)
 	for i, item := range raw {
 		if len(item) == 0 || bytes.IndexByte(item, separator) >= 0 {
 			return nil, fmt.Errorf("item %d is not JSON", i)
