@@ -47,6 +47,11 @@ func (s streams) run(ctx context.Context, r *rig) ([]result, error) {
 	return out, nil
 }
 
+// quantiles says the p50 and the p99.
+func quantiles(ds []time.Duration) string {
+	return fmt.Sprintf("%d and %d ms", drive.Quantile(ds, 0.5).Milliseconds(), drive.Quantile(ds, 0.99).Milliseconds())
+}
+
 // one measures one server. Its result has the delays of the text where others have the
 // times of turns.
 func (s streams) one(ctx context.Context, r *rig, server server) (result, error) {
@@ -58,7 +63,7 @@ func (s streams) one(ctx context.Context, r *rig, server server) (result, error)
 	subject := f.subjects[0]
 	var open usage // written before Streams returns
 	self := ownTime()
-	got := subject.driver.Streams(ctx, s.n, s.ramp, drive.Pace{Tokens: s.tokens, TokenBytes: mock.TokenBytes, Gap: s.gap}, func() { open = subject.usage() })
+	got := subject.driver.Streams(ctx, s.n, s.ramp, drive.Pace{Tokens: s.tokens, TokenBytes: mock.TokenBytes, Gap: s.gap, Began: mock.Began}, func() { open = subject.usage() })
 	if got.Err != nil {
 		return result{}, subject.blame(fmt.Errorf("%d of %d streams failed, %d tokens lost: %w", got.Failed, s.n, got.Lost, got.Err))
 	}
@@ -73,7 +78,8 @@ func (s streams) one(ctx context.Context, r *rig, server server) (result, error)
 		cpu: (end.cpu - subject.idle.cpu) / n, driver: (selfEnd - self) / n, idle: subject.idle.rss, peak: end.peak,
 	}
 	kilobytes := float64(open.own()-subject.idle.own()) / 1024 / float64(s.n)
-	out.notes = append(out.notes, fmt.Sprintf("p50 and p99 are the delay of text; %d open at once", stats.MaxOpen))
+	out.notes = append(out.notes, fmt.Sprintf("p50 and p99 are the delay of text; %d open at once", stats.MaxOpen),
+		fmt.Sprintf("first text after %s, end late by %s", quantiles(got.Firsts), quantiles(got.Ends)))
 	if server.name == replaying().name && open.rss > 0 {
 		out.goals = append(out.goals, goal{what: "memory of a stream", got: kilobytes, want: 60, unit: " KB"})
 	} else if open.rss > 0 {

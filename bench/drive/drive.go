@@ -47,9 +47,8 @@ func New(cfg Config) *Driver {
 // Close closes the connections.
 func (d *Driver) Close() { d.http.CloseIdleConnections() }
 
-// delta tells of a piece of text: how many bytes of the answer have come so far, and
-// when.
-type delta func(bytes int, at time.Time)
+// delta tells of a piece of text: what of the answer has come so far, and when.
+type delta func(answer []byte, at time.Time)
 
 // turn runs a turn to the end of its stream and returns how long that took.
 func (d *Driver) turn(ctx context.Context, s *session, text string, each delta) (time.Duration, error) {
@@ -101,7 +100,7 @@ func (d *Driver) read(r io.Reader, each delta) (answer []byte, err error) {
 		if text := d.cfg.Protocol.text(e); text != nil {
 			answer = append(answer, text...)
 			if each != nil {
-				each(len(answer), time.Now())
+				each(answer, time.Now())
 			}
 			continue
 		}

@@ -122,19 +122,37 @@ func TestResponses_SendsTheConversation(t *testing.T) {
 }
 
 func TestStreams(t *testing.T) {
-	pace := drive.Pace{Tokens: 2, TokenBytes: 2, Gap: time.Millisecond}
+	known := true
+	pace := drive.Pace{Tokens: 2, TokenBytes: 2, Gap: time.Millisecond, Began: func(text []byte, now time.Time) (time.Time, bool) {
+		return now.Add(-5 * time.Second), known && string(text) == "ab"
+	}}
 	half := make(chan bool, 1)
 	d := answering(t, drive.Floor(), 200, whole)
 	got := d.Streams(t.Context(), 5, 20*time.Millisecond, pace, func() {
 		time.Sleep(100 * time.Millisecond) // longer than the streams take
 		half <- true
 	})
-	if got.Err != nil || got.Failed != 0 || got.Lost != 0 || len(got.Delays) != 10 || len(half) != 1 {
+	if got.Err != nil || got.Failed != 0 || got.Lost != 0 || len(got.Delays) != 10 || len(got.Firsts) != 5 || len(got.Ends) != 5 || len(half) != 1 {
 		t.Errorf("got %+v", got)
+	}
+	// The text is late for the model, which began five seconds before; the turn is not.
+	for _, late := range got.Delays {
+		if late < 4*time.Second {
+			t.Errorf("text came %s after the model gave it, want some 5s", late)
+		}
+	}
+	for _, late := range append(got.Firsts, got.Ends...) {
+		if late > 4*time.Second {
+			t.Errorf("a turn was late by %s, and took no time", late)
+		}
 	}
 	cut := answering(t, drive.Floor(), 200, whole[:len("event: delta\ndata: {\"text\":\"ab\"}\n\n")])
 	if got := cut.Streams(t.Context(), 5, 0, pace, func() {}); got.Err == nil || got.Failed != 5 || got.Lost != 5 {
 		t.Errorf("cut streams: %+v, want 5 failed and 5 tokens lost", got)
+	}
+	known = false
+	if got := d.Streams(t.Context(), 2, 0, pace, func() {}); got.Err == nil || got.Failed != 2 {
+		t.Errorf("text without a time: %+v, want 2 failed", got)
 	}
 }
 

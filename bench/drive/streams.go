@@ -12,6 +12,8 @@ import (
 type Pace struct {
 	Tokens, TokenBytes int
 	Gap                time.Duration
+	// Began returns when the model gave the first token of an answer with this text.
+	Began func(text []byte, now time.Time) (time.Time, bool)
 }
 
 // last is when the last token is due.
@@ -22,6 +24,9 @@ type Streams struct {
 	// Delays are how late each event with text came, after the moment at which the
 	// model gave its newest token.
 	Delays []time.Duration
+	// Firsts are the times from the request to the first text, Ends how much longer than
+	// the model's answer each turn took. Both have what it took to ask the model.
+	Firsts, Ends []time.Duration
 	// Lost is how many tokens never came.
 	Lost int
 	// Failed is how many streams did not end well, Err the first of them.
@@ -48,10 +53,12 @@ func (d *Driver) Streams(ctx context.Context, n int, ramp time.Duration, pace Pa
 	start := time.Now()
 	for i := range n {
 		streams.Go(func() {
-			delays, seen, err := d.paced(ctx, start.Add(ramp*time.Duration(i)/time.Duration(n)), pace)
+			one, seen, err := d.paced(ctx, start.Add(ramp*time.Duration(i)/time.Duration(n)), pace)
 			mu.Lock()
 			defer mu.Unlock()
-			out.Delays = append(out.Delays, delays...)
+			out.Delays = append(out.Delays, one.Delays...)
+			out.Firsts = append(out.Firsts, one.Firsts...)
+			out.Ends = append(out.Ends, one.Ends...)
 			out.Lost += pace.Tokens - seen
 			if err != nil {
 				out.Failed++
@@ -65,22 +72,33 @@ func (d *Driver) Streams(ctx context.Context, n int, ramp time.Duration, pace Pa
 	return out
 }
 
-// paced runs one turn in a session of its own and returns how late its text came, and
-// how many tokens did.
-func (d *Driver) paced(ctx context.Context, start time.Time, pace Pace) (delays []time.Duration, seen int, err error) {
+// paced runs one turn in a session of its own and returns how late it was, and how many
+// tokens came.
+func (d *Driver) paced(ctx context.Context, start time.Time, pace Pace) (out Streams, seen int, err error) {
 	select {
 	case <-time.After(time.Until(start)):
 	case <-ctx.Done():
-		return nil, 0, ctx.Err()
+		return out, 0, ctx.Err()
 	}
-	delays = make([]time.Duration, 0, pace.Tokens)
+	out.Delays = make([]time.Duration, 0, pace.Tokens)
+	var began time.Time
+	known := true
 	start = time.Now()
-	_, err = d.turn(ctx, newSession(), question(1), func(bytes int, at time.Time) {
-		seen = bytes / pace.TokenBytes
-		delays = append(delays, at.Sub(start)-time.Duration(seen-1)*pace.Gap)
+	took, err := d.turn(ctx, newSession(), question(1), func(answer []byte, at time.Time) {
+		if began.IsZero() {
+			out.Firsts = append(out.Firsts, at.Sub(start))
+			began, known = pace.Began(answer, at)
+		}
+		seen = len(answer) / pace.TokenBytes
+		out.Delays = append(out.Delays, at.Sub(began)-time.Duration(seen-1)*pace.Gap)
 	})
-	if errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("stream not over in time, %d of %d tokens came: %w", seen, pace.Tokens, err)
+	case err == nil && !known:
+		err = errors.New("the text does not say when the model began")
+	case err == nil:
+		out.Ends = append(out.Ends, took-pace.last())
 	}
-	return delays, seen, err
+	return out, seen, err
 }

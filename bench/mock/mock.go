@@ -4,7 +4,8 @@
 // has to know of a previous response stands in that response's id.
 //
 // Order and pace of a stream: token i is written Wait + i·Gap after the request came.
-// A reader that is slow holds up its own stream only.
+// A reader that is slow holds up its own stream only. Where there is a Gap, the first token
+// says when it was due (see Began).
 package mock
 
 import (
@@ -79,13 +80,14 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// words returns n tokens of TokenBytes each.
+// words returns n tokens of TokenBytes each. The first is a hole.
 func words(n int) []string {
 	some := []string{" lorem", " ipsum", " dolor", " elitr", " magna", " justo"}
 	out := make([]string, n)
 	for i := range out {
 		out[i] = some[i%len(some)]
 	}
+	out[0] = beganHole
 	return out
 }
 
@@ -113,7 +115,7 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a := s.text
-	v := values{name: wanted(body), input: before + int64(len(body)+3)/4}
+	v := values{name: wanted(body), began: " lorem", input: before + int64(len(body)+3)/4}
 	if v.name != "" {
 		a = s.call
 	}
@@ -131,7 +133,9 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if s.cfg.Gap > 0 {
-		if err := s.pacer.take(w, a, v, start.Add(s.cfg.Wait), over); err != nil {
+		first := start.Add(s.cfg.Wait)
+		v.began = Stamp(first)
+		if err := s.pacer.take(w, a, v, first, over); err != nil {
 			http.Error(w, err.Error(), http.StatusNotImplemented)
 			return
 		}

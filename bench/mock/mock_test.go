@@ -65,8 +65,16 @@ func TestServer_StreamsText(t *testing.T) {
 	for _, gap := range []time.Duration{0, time.Millisecond} {
 		c := serve(t, mock.Config{Tokens: 7, Gap: gap})
 		body := `{"model":"m","stream":true,"input":"hi"}`
+		asked := time.Now()
 		r, deltas := mustAsk(t, c, body, true)
 		text := " lorem ipsum dolor elitr magna justo lorem"
+		if gap > 0 && len(r.Text()) == len(text) { // the first token says when it was due
+			began, ok := mock.Began([]byte(r.Text()), time.Now())
+			if !ok || began.Before(asked.Add(-time.Millisecond)) || began.After(time.Now()) {
+				t.Errorf("%q was begun at %s (%t), and asked for at %s", r.Text(), began, ok, asked)
+			}
+			text = r.Text()[:mock.TokenBytes] + text[mock.TokenBytes:]
+		}
 		if r.Text() != text || r.Status != "completed" || len(deltas) != 7 || strings.Join(deltas, "") != text || len(text) != 7*mock.TokenBytes {
 			t.Errorf("gap %s: %s %q in %q, want 7 tokens: %q", gap, r.Status, r.Text(), deltas, text)
 		}
@@ -223,5 +231,25 @@ func TestServer_PacesEachStreamForItself(t *testing.T) {
 	}
 	if n := text(stalled); n != tokens {
 		t.Errorf("got %d tokens behind a stall, want %d", n, tokens)
+	}
+}
+
+func TestBegan(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 678_901_000, time.UTC)
+	for _, tt := range []struct {
+		text string
+		at   time.Time
+		ok   bool
+	}{
+		{mock.Stamp(now), now, true},
+		{mock.Stamp(now) + " ipsum", now, true},
+		{mock.Stamp(now.Add(-30 * time.Minute)), now.Add(-30 * time.Minute), true},
+		{" lorem", time.Time{}, false},
+		{"-00001", time.Time{}, false},
+		{"0000", time.Time{}, false},
+	} {
+		if at, ok := mock.Began([]byte(tt.text), now); ok != tt.ok || !at.Equal(tt.at) {
+			t.Errorf("%q: %s, %t, want %s, %t", tt.text, at, ok, tt.at, tt.ok)
+		}
 	}
 }

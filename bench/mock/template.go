@@ -11,6 +11,7 @@ import (
 // What is rendered where an answer differs from the next; render escapes none of it.
 const (
 	idHole    = "@id@"
+	beganHole = "@when@" // a token
 	nameHole  = "@name@"
 	inputHole = 7_770_000_001
 	totalHole = 7_770_000_002
@@ -19,7 +20,8 @@ const (
 // values is what fills the holes of a template.
 type values struct {
 	id, name     string
-	input, total int64 // tokens
+	began        string // the first token
+	input, total int64  // tokens
 }
 
 // template is bytes with holes.
@@ -33,7 +35,7 @@ type piece struct {
 
 // cut makes a template of rendered bytes.
 func cut(rendered []byte) template {
-	holes := []string{idHole, nameHole, strconv.Itoa(inputHole), strconv.Itoa(totalHole)}
+	holes := []string{idHole, beganHole, nameHole, strconv.Itoa(inputHole), strconv.Itoa(totalHole)}
 	var out template
 	for {
 		at, found := len(rendered), ""
@@ -57,6 +59,8 @@ func (t template) fill(b []byte, v values) []byte {
 		switch p.hole {
 		case idHole:
 			b = append(b, v.id...)
+		case beganHole:
+			b = append(b, v.began...)
 		case nameHole:
 			b = append(b, v.name...)
 		case strconv.Itoa(inputHole):
