@@ -60,6 +60,10 @@ func TestScenarios(t *testing.T) {
 			if _, err := fmt.Sscanf(words, "%d open at once", &open); err != nil || open < 2 || open > 20 {
 				t.Errorf("%s: %q, want that many of 20 streams were open", r.server, r.notes)
 			}
+			var late [4]int
+			if _, err := fmt.Sscanf(r.notes[1], "first text after %d and %d ms, end late by %d and %d ms", &late[0], &late[1], &late[2], &late[3]); err != nil || late[0] > late[1] || late[2] > late[3] {
+				t.Errorf("%s: %q, want how late turns began and ended", r.server, r.notes)
+			}
 		}
 	})
 	t.Run("idle", func(t *testing.T) {
