@@ -40,7 +40,7 @@ func serve(t *testing.T, cfg mock.Config) *llm.Client {
 // ask returns the whole answer and its deltas.
 func ask(ctx context.Context, c *llm.Client, body string, stream bool) (*llm.Response, []string, error) {
 	var deltas []string
-	for ev, err := range c.Ask(ctx, []byte(body), stream) {
+	for ev, err := range c.Ask(ctx, &llm.Wire{Head: body}, stream) {
 		if err != nil {
 			return nil, nil, err
 		}

@@ -74,7 +74,7 @@ func BenchmarkStream(b *testing.B) {
 		c := llm.New(llm.Config{Transport: memory(body)})
 		run("ours", func(b *testing.B) int {
 			n := 0
-			for ev, err := range c.Ask(b.Context(), nil, true) {
+			for ev, err := range c.Ask(b.Context(), &llm.Wire{}, true) {
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -138,7 +138,7 @@ func TestStream_ASlowReaderIsNotAProvidersSilence(t *testing.T) {
 			_, _ = io.WriteString(w, sse(sixty()[59]))
 		}}})
 		var g got
-		for ev, err := range c.Ask(t.Context(), nil, true) {
+		for ev, err := range c.Ask(t.Context(), &llm.Wire{}, true) {
 			g.take(t, ev, err)
 			time.Sleep(90 * time.Second)
 		}

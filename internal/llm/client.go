@@ -84,7 +84,7 @@ func New(cfg Config) *Client {
 // Close closes the connections that no call uses.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Ask posts a request body, once, when the iteration starts, and yields the answer:
+// Ask posts a request, once, when the iteration starts, and yields the answer:
 // deltas, then one Response as the last value. The answer is read as what it calls
 // itself, a stream or one document; a document that was asked for as a stream yields
 // its text as one delta.
@@ -93,9 +93,9 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // provider_timeout, and the last thing yielded; an answer that the provider itself
 // calls failed or incomplete stands beside it. The end of ctx is not a fault: its
 // error comes back as it is, wrapped. Leaving the iteration closes the connection.
-func (c *Client) Ask(ctx context.Context, body []byte, stream bool) iter.Seq2[Event, error] {
+func (c *Client) Ask(ctx context.Context, request *Wire, stream bool) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		x, err := c.open(ctx, body, stream, c.total)
+		x, err := c.open(ctx, request, stream, c.total)
 		if err != nil {
 			yield(Event{}, err)
 			return

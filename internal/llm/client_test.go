@@ -130,7 +130,7 @@ func TestAsk_PostsOnceForEachIterationAndNeverAgain(t *testing.T) {
 		posts.Add(1)
 		panic(http.ErrAbortHandler) // the connection drops before a status line
 	})
-	seq := c.Ask(t.Context(), []byte(`{}`), true)
+	seq := c.Ask(t.Context(), &llm.Wire{Head: `{}`}, true)
 	want(t, posts.Load(), int32(0))
 	for range 2 {
 		for _, err := range seq {
@@ -157,7 +157,7 @@ func TestAsk_LeavingTheIterationClosesTheConnection(t *testing.T) {
 		<-r.Context().Done()
 		close(closed)
 	})
-	for ev, err := range c.Ask(t.Context(), []byte(`{}`), true) {
+	for ev, err := range c.Ask(t.Context(), &llm.Wire{Head: `{}`}, true) {
 		want(t, err, nil)
 		want(t, ev.Delta, "w0 ")
 		break
@@ -184,7 +184,7 @@ func TestAsk_TheEndOfItsContextIsNoFaultOfTheProvider(t *testing.T) {
 	t.Run("cancelled before", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		for _, err := range serve(t, llm.Config{}, stall(0)).Ask(ctx, nil, true) {
+		for _, err := range serve(t, llm.Config{}, stall(0)).Ask(ctx, &llm.Wire{}, true) {
 			check(t, err, context.Canceled)
 		}
 	})
@@ -192,7 +192,7 @@ func TestAsk_TheEndOfItsContextIsNoFaultOfTheProvider(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var last error
-		for _, err := range serve(t, llm.Config{}, stall(10)).Ask(ctx, nil, true) {
+		for _, err := range serve(t, llm.Config{}, stall(10)).Ask(ctx, &llm.Wire{}, true) {
 			cancel()
 			last = err
 		}
@@ -204,14 +204,14 @@ func TestAsk_TheEndOfItsContextIsNoFaultOfTheProvider(t *testing.T) {
 			cancel()
 			<-r.Context().Done()
 		})
-		for _, err := range c.Ask(ctx, nil, false) {
+		for _, err := range c.Ask(ctx, &llm.Wire{}, false) {
 			check(t, err, context.Canceled)
 		}
 	})
 	t.Run("its deadline passes", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 1)
 		defer cancel()
-		for _, err := range serve(t, llm.Config{}, stall(0)).Ask(ctx, nil, false) {
+		for _, err := range serve(t, llm.Config{}, stall(0)).Ask(ctx, &llm.Wire{}, false) {
 			check(t, err, context.DeadlineExceeded)
 		}
 	})

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"sync"
+
+	"github.com/aptixhq/aptix/internal/intern"
 )
 
 // encode writes v as JSON without HTML escapes. All that is encoded here is made of
@@ -35,39 +37,16 @@ func encodeTo(b *bytes.Buffer, v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// sharedItems keeps items that many turns send, so that those that run at the same time
-// hold one copy: of a short turn it is the largest part.
-type sharedItems struct {
-	mu    sync.Mutex // guards known
-	known map[string]json.RawMessage
-}
-
-// systemItems are the system messages: sessions of one mode have the same.
-var systemItems sharedItems
-
-// What a sharedItems keeps: so many items, none of them longer.
-const (
-	sharedMost    = 64
-	sharedLongest = 64 << 10
+// systemItems are the system messages, and heads those of requests: sessions of one mode have
+// the same, and of a short turn they are the largest part.
+var (
+	systemItems intern.Table[json.RawMessage]
+	heads       intern.Table[string]
 )
 
-// encode returns the item as encode does; nobody may change it.
-func (s *sharedItems) encode(m message) json.RawMessage {
+// systemItem returns the item of a system message as encode does; nobody may change it.
+func systemItem(m message) json.RawMessage {
 	b := buffers.Get().(*bytes.Buffer)
 	defer release(b)
-	item := encodeTo(b, m)
-	if len(item) > sharedLongest {
-		return bytes.Clone(item)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if known, ok := s.known[string(item)]; ok {
-		return known
-	}
-	if len(s.known) >= sharedMost || s.known == nil {
-		s.known = map[string]json.RawMessage{}
-	}
-	own := bytes.Clone(item)
-	s.known[string(item)] = own
-	return own
+	return systemItems.OfBytes(encodeTo(b, m), func(text string) json.RawMessage { return json.RawMessage(text) })
 }

@@ -33,16 +33,16 @@ type exchange struct {
 // provider cannot have seen the request.
 var errUnsent = errors.New("nothing was sent")
 
-// open posts the body and waits for the status line. An error is one of three: the
+// open posts the request and waits for the status line. An error is one of three: the
 // end of ctx, a *StatusError, which is the provider's own no, or a broken connection,
 // which is errUnsent if the provider cannot know of the request.
-func (c *Client) open(ctx context.Context, body []byte, stream bool, within time.Duration) (*exchange, error) {
+func (c *Client) open(ctx context.Context, request *Wire, stream bool, within time.Duration) (*exchange, error) {
 	w := newWatch(ctx, within, c.idle, c.maxBytes)
 	if !stream {
 		// One document may be silent until it is whole.
 		w.silence.Stop()
 	}
-	resp, err := c.post(w.ctx, body, stream)
+	resp, err := c.post(w.ctx, request, stream)
 	if err != nil {
 		err = c.broken(ctx, w, unreachable, err)
 		w.close()
@@ -67,9 +67,9 @@ func (c *Client) open(ctx context.Context, body []byte, stream bool, within time
 
 func (x *exchange) close() { x.w.close() }
 
-func (c *Client) post(ctx context.Context, body []byte, stream bool) (*http.Response, error) {
+func (c *Client) post(ctx context.Context, request *Wire, stream bool) (*http.Response, error) {
 	dialled, connected := false, false
-	sent := &payload{bytes: body}
+	sent := newPayload(request)
 	// The answer holds on to its request for as long as it is read.
 	defer sent.release()
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -81,8 +81,8 @@ func (c *Client) post(ctx context.Context, body []byte, stream bool) (*http.Resp
 		return nil, c.badURL
 	}
 	req := c.request.WithContext(traced)
-	if len(body) > 0 {
-		req.ContentLength = int64(len(body))
+	if size := sent.buffer.Len(); size > 0 {
+		req.ContentLength = int64(size)
 		req.Body, req.GetBody = sent.reader(), sent.again
 	}
 	req.Header = c.header.Clone()
@@ -113,14 +113,22 @@ func (c *Client) post(ctx context.Context, body []byte, stream bool) (*http.Resp
 // other types than bytes.Reader could let go of it by themselves, but a transport sends
 // the header in a packet of its own before them.
 type payload struct {
-	mu    sync.Mutex // guards what follows
-	bytes []byte
-	first *bytes.Reader // nil before, and when the body had to be read anew
+	mu     sync.Mutex    // guards what follows
+	buffer *bytes.Buffer // nil once it is released
+	first  *bytes.Reader // nil before, and when the body had to be read anew
+	read   bool          // first has been, and nobody else reads
+}
+
+func newPayload(w *Wire) *payload {
+	b := buffers.Get().(*bytes.Buffer)
+	b.Reset()
+	w.writeTo(b)
+	return &payload{buffer: b}
 }
 
 // reader returns the body, for the first time.
 func (p *payload) reader() io.ReadCloser {
-	p.first = bytes.NewReader(p.bytes)
+	p.first = bytes.NewReader(p.buffer.Bytes())
 	return io.NopCloser(p.first)
 }
 
@@ -129,8 +137,11 @@ func (p *payload) reader() io.ReadCloser {
 func (p *payload) again() (io.ReadCloser, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.first = nil
-	return io.NopCloser(bytes.NewReader(p.bytes)), nil
+	if p.buffer == nil {
+		return nil, errors.New("the request is over")
+	}
+	p.first, p.read = nil, false
+	return io.NopCloser(bytes.NewReader(p.buffer.Bytes())), nil
 }
 
 // wrote is called by whoever has read the body, or given up.
@@ -139,14 +150,19 @@ func (p *payload) wrote() {
 	defer p.mu.Unlock()
 	if p.first != nil {
 		p.first.Reset(nil)
+		p.read = true
 	}
 }
 
-// release forgets the body: nobody asks for it again.
+// release forgets the body: nobody asks for it again. Somebody may read it still, of a request
+// that was answered before it was whole.
 func (p *payload) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.bytes = nil
+	if p.read {
+		release(p.buffer)
+	}
+	p.buffer = nil
 }
 
 // read yields the answer, read as what it calls itself. The last value is a Response

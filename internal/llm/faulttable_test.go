@@ -121,7 +121,7 @@ func (f fault) strike(t *testing.T, as form, n int) outcome {
 	defer c.Close()
 	provider := llm.NewProvider(llm.ProviderConfig{Client: c, Backoff: time.Microsecond})
 	var g got
-	for ev, err := range provider.Ask(t.Context(), []byte(`{"model":"m"}`), as == asStream) {
+	for ev, err := range provider.Ask(t.Context(), &llm.Wire{Head: `{"model":"m"}`}, as == asStream) {
 		g.take(t, ev, err)
 	}
 	o := outcome{kind: harmless, requests: int(p.requests.Load()), deltas: len(g.Deltas)}

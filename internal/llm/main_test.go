@@ -65,7 +65,7 @@ func (g got) text() string { return strings.Join(g.Deltas, "") }
 func ask(t testing.TB, c *llm.Client, stream bool) got {
 	t.Helper()
 	var g got
-	for ev, err := range c.Ask(t.Context(), []byte(`{"model":"m","input":"u"}`), stream) {
+	for ev, err := range c.Ask(t.Context(), &llm.Wire{Head: `{"model":"m","input":"u"}`}, stream) {
 		g.take(t, ev, err)
 	}
 	return g

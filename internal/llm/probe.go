@@ -77,7 +77,8 @@ func (p MemoryProbe) ask(ctx context.Context, previous, text string) (Response, 
 	}
 	said := encode(message{Type: "message", Role: "user", Content: []part{{Type: "input_text", Text: &text}}})
 	var answer Response
-	for ev, err := range p.Client.Ask(ctx, wire(r, said).Bytes(), false) {
+	asked := wire(r, said)
+	for ev, err := range p.Client.Ask(ctx, &asked, false) {
 		if err != nil {
 			return Response{}, err
 		}

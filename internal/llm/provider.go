@@ -75,19 +75,19 @@ func NewProvider(cfg ProviderConfig) *Provider {
 // Ask is Client.Ask, with more than one attempt where the earlier ones certainly made
 // the model do nothing. The bounds of the client hold for all attempts together. What
 // it returns is for one iteration.
-func (p *Provider) Ask(ctx context.Context, body []byte, stream bool) iter.Seq2[Event, error] {
+func (p *Provider) Ask(ctx context.Context, request *Wire, stream bool) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if err := p.enter(ctx); err != nil {
 			yield(Event{}, err)
 			return
 		}
 		defer p.places.ReleasePermit()
-		x, leave, err := p.open(ctx, body, stream)
+		x, leave, err := p.open(ctx, request, stream)
 		if err != nil {
 			yield(Event{}, err)
 			return
 		}
-		body = nil // sent, and it is large: nobody needs it while the answer comes
+		request = nil // sent, and it is large: nobody needs it while the answer comes
 		defer x.close()
 		// Said at the end, and in any case: an answer that is left says nothing.
 		said := saysNothing
@@ -146,7 +146,7 @@ func againOf(err error) *again {
 
 // open brings an exchange about. It alone is ever repeated: what it returns without an
 // error has been accepted by the provider and is read once.
-func (p *Provider) open(ctx context.Context, body []byte, stream bool) (*exchange, *permit, error) {
+func (p *Provider) open(ctx context.Context, request *Wire, stream bool) (*exchange, *permit, error) {
 	began, attempts := time.Now(), 0
 	var last error
 	got, err := p.retry.WithContext(ctx).Get(func() (opened, error) {
@@ -159,7 +159,7 @@ func (p *Provider) open(ctx context.Context, body []byte, stream bool) (*exchang
 			return opened{}, resting(rest)
 		}
 		attempts++
-		x, err := p.client.open(ctx, body, stream, p.client.total-time.Since(began))
+		x, err := p.client.open(ctx, request, stream, p.client.total-time.Since(began))
 		if err == nil {
 			if leave.probe {
 				// The others need not wait until this one has been read.

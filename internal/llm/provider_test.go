@@ -93,7 +93,7 @@ func provide(cfg llm.ProviderConfig, answers ...step) (*llm.Provider, *scripted)
 func askProvider(t testing.TB, p *llm.Provider, ctx context.Context) got {
 	t.Helper()
 	var g got
-	for ev, err := range p.Ask(ctx, []byte(`{}`), true) {
+	for ev, err := range p.Ask(ctx, &llm.Wire{Head: `{}`}, true) {
 		g.take(t, ev, err)
 	}
 	return g
@@ -444,7 +444,7 @@ func TestProvider_BoundsTheCallsUnderWay(t *testing.T) {
 func TestProvider_LeavingAnAnswerFreesItsPlace(t *testing.T) {
 	p, _ := provide(llm.ProviderConfig{Concurrency: 1}, says("text/event-stream", sse(sixty()...)))
 	for range 3 {
-		for ev, err := range p.Ask(t.Context(), nil, true) {
+		for ev, err := range p.Ask(t.Context(), &llm.Wire{}, true) {
 			want(t, err, nil)
 			want(t, ev.Delta, "w0 ")
 			break

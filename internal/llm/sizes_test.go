@@ -53,7 +53,7 @@ func TestAsk_OversizedAnswers(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			var last llm.Event
 			var fault error
-			for ev, err := range c.Ask(t.Context(), nil, true) {
+			for ev, err := range c.Ask(t.Context(), &llm.Wire{}, true) {
 				last, fault = ev, err
 			}
 			runtime.ReadMemStats(&after)

@@ -27,7 +27,7 @@ func TestAsk_TellsTheTrace(t *testing.T) {
 	client := llm.New(llm.Config{BaseURL: provider.URL, APIKey: secret.New("k")})
 	t.Cleanup(client.Close)
 	ask := func(ctx context.Context) http.Header {
-		for range client.Ask(ctx, []byte("{}"), false) {
+		for range client.Ask(ctx, &llm.Wire{Head: "{}"}, false) {
 		}
 		return <-got
 	}

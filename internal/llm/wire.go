@@ -2,11 +2,8 @@ package llm
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
-	"io"
 	"mime"
 	"slices"
 	"strconv"
@@ -75,7 +72,37 @@ type Wire struct {
 }
 
 // Bytes returns the request body.
-func (w Wire) Bytes() []byte { return Assemble(w.Head, w.items(), w.Tail) }
+func (w Wire) Bytes() []byte {
+	var b bytes.Buffer
+	w.writeTo(&b)
+	return b.Bytes()
+}
+
+// SHA256 returns the hash of the request body, in lower-case hex.
+func (w Wire) SHA256() string {
+	h := prompt.NewHash()
+	w.each(h.String, h.Bytes)
+	return h.Sum()
+}
+
+func (w Wire) writeTo(b *bytes.Buffer) {
+	b.Grow(w.Size())
+	w.each(func(s string) { b.WriteString(s) }, func(item []byte) { b.Write(item) })
+}
+
+// each passes the pieces of the request body on, in their order.
+func (w Wire) each(text func(string), item func([]byte)) {
+	text(w.Head)
+	between := ""
+	for _, items := range [][]json.RawMessage{w.History, w.New} {
+		for _, i := range items {
+			text(between)
+			item(i)
+			between = ","
+		}
+	}
+	text(w.Tail)
+}
 
 // Size returns how many bytes the request body has, within some.
 func (w Wire) Size() int {
@@ -86,43 +113,6 @@ func (w Wire) Size() int {
 		}
 	}
 	return n
-}
-
-func (w Wire) items() []json.RawMessage {
-	if len(w.History) == 0 {
-		return w.New
-	}
-	return slices.Concat(w.History, w.New)
-}
-
-// Assemble puts the parts of a request together again.
-func Assemble(head string, items []json.RawMessage, tail string) []byte {
-	n := len(head) + len(tail) + len(items)
-	for _, i := range items {
-		n += len(i)
-	}
-	b := append(make([]byte, 0, n), head...)
-	for i, item := range items {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, item...)
-	}
-	return append(b, tail...)
-}
-
-// SHA256 returns the hash of what Assemble returns, in hexadecimal.
-func SHA256(head string, items []json.RawMessage, tail string) string {
-	h := sha256.New()
-	_, _ = io.WriteString(h, head) // a hash takes everything
-	for i, item := range items {
-		if i > 0 {
-			_, _ = io.WriteString(h, ",")
-		}
-		_, _ = h.Write(item)
-	}
-	_, _ = io.WriteString(h, tail)
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 // request is everything of the body but the input items. What is empty is left out.
@@ -227,7 +217,11 @@ func toolChoice(c prompt.Canonical, l Lane, tools []json.RawMessage) any {
 
 // wire cuts the body of a request where its items belong.
 func wire(r request, items ...json.RawMessage) Wire {
-	return Wire{Head: string(r.head()), New: items, Tail: r.tail()}
+	b := buffers.Get().(*bytes.Buffer)
+	defer release(b)
+	b.Reset()
+	r.head(b)
+	return Wire{Head: heads.OfBytes(b.Bytes(), func(text string) string { return text }), New: items, Tail: r.tail()}
 }
 
 // tail is the body after its items. What the requests of a session do not have in common
@@ -244,44 +238,47 @@ const (
 	previousMember = `,"previous_response_id":`
 )
 
-// head is the body up to where its items belong. It is written by hand because it goes
+// head writes the body up to where its items belong. That is done by hand because it goes
 // with every call and holds all tools, which encoding/json would read once more.
-func (r request) head() []byte {
-	n := 512 + len(r.Instructions)
-	for _, t := range r.Tools {
-		n += len(t) + 1
-	}
-	b := append(make([]byte, 0, n), `{"model":`...)
-	b = jsonstr.Append(b, r.Model)
+func (r request) head(to *bytes.Buffer) {
+	to.Grow(512 + len(r.Instructions))
+	to.WriteString(`{"model":`)
+	to.Write(jsonstr.Append(to.AvailableBuffer(), r.Model))
 	if r.Temperature != nil {
-		b = append(append(b, `,"temperature":`...), encode(*r.Temperature)...)
+		to.WriteString(`,"temperature":`)
+		to.Write(encode(*r.Temperature))
 	}
 	if r.Stream != nil {
-		b = strconv.AppendBool(append(b, `,"stream":`...), *r.Stream)
+		to.WriteString(`,"stream":`)
+		to.Write(strconv.AppendBool(to.AvailableBuffer(), *r.Stream))
 	}
 	if r.Store != nil {
-		b = strconv.AppendBool(append(b, `,"store":`...), *r.Store)
+		to.WriteString(`,"store":`)
+		to.Write(strconv.AppendBool(to.AvailableBuffer(), *r.Store))
 	}
 	if len(r.Include) > 0 {
-		b = append(append(b, `,"include":`...), encode(r.Include)...)
+		to.WriteString(`,"include":`)
+		to.Write(encode(r.Include))
 	}
 	if r.Instructions != "" {
-		b = jsonstr.Append(append(b, `,"instructions":`...), r.Instructions)
+		to.WriteString(`,"instructions":`)
+		to.Write(jsonstr.Append(to.AvailableBuffer(), r.Instructions))
 	}
 	if r.ToolChoice != nil {
-		b = append(append(b, `,"tool_choice":`...), encode(r.ToolChoice)...)
+		to.WriteString(`,"tool_choice":`)
+		to.Write(encode(r.ToolChoice))
 	}
 	if len(r.Tools) > 0 {
-		b = append(b, `,"tools":[`...)
+		to.WriteString(`,"tools":[`)
 		for i, t := range r.Tools {
 			if i > 0 {
-				b = append(b, ',')
+				to.WriteByte(',')
 			}
-			b = append(b, t...)
+			to.Write(t)
 		}
-		b = append(b, ']')
+		to.WriteByte(']')
 	}
-	return append(b, `,"input":[`...)
+	to.WriteString(`,"input":[`)
 }
 
 // items are the input items that this call adds: the system message, the results of
@@ -293,7 +290,7 @@ func items(c prompt.Canonical, l Lane) []json.RawMessage {
 		switch m.Role {
 		case prompt.RoleSystem:
 			if parts := texts(m, l); len(parts) > 0 {
-				out = append(out, systemItems.encode(message{Type: "message", Role: m.Role, Content: parts}))
+				out = append(out, systemItem(message{Type: "message", Role: m.Role, Content: parts}))
 			}
 		case prompt.RoleUser:
 			if parts := userParts(m, l); len(parts) > 0 {

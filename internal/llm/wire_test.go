@@ -1,12 +1,16 @@
 package llm_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -29,7 +33,7 @@ func first() (prompt.Input, llm.Lane) {
 		Context: agent.ConversationContext{Model: "gpt-5-mini", System: "You are Aptix.", Temperature: ptr(0.2)},
 		Request: prompt.Request{
 			Mode: "general", Instruction: "Why does <main> fail? \"ü\u2028\"", SystemPrompt: "Answer briefly.",
-			ToolsJSON: "[" + readFile + "]", ToolChoiceName: "read_file",
+			ToolsJSON: json.RawMessage("[" + readFile + "]"), ToolChoiceName: "read_file",
 			Artifacts: []agent.Artifact{
 				{RelativePath: "a.go", FileName: "a.go", Contents: "package a\n", Origin: "ide", Language: "go"},
 				{RelativePath: "b.pdf", FileName: "b.pdf", Contents: "JVBERgD/", Origin: "user", MimeType: "application/pdf", Encoding: "base64"},
@@ -95,7 +99,42 @@ func TestBuildWire_SameInputsSameBytes(t *testing.T) {
 	in, l := first()
 	a, b := llm.BuildWire(prompt.Build(in), l), llm.BuildWire(prompt.Build(in), l)
 	want(t, a, b)
-	want(t, string(llm.Assemble(a.Head, append(a.History, a.New...), a.Tail)), string(a.Bytes()))
+	// Those of other turns, too, hold what is the same once.
+	want(t, unsafe.StringData(a.Head) == unsafe.StringData(b.Head), true)
+	want(t, &a.New[0][0] == &b.New[0][0], true)
+}
+
+// The hash is that of the bytes that are sent.
+func TestWire_SHA256(t *testing.T) {
+	items := func(n, size int) (out []json.RawMessage) {
+		for i := range n {
+			out = append(out, json.RawMessage(`{"type":"message","n":`+strconv.Itoa(i)+`,"text":"`+strings.Repeat("x", size)+`"}`))
+		}
+		return out
+	}
+	for name, tc := range map[string]struct {
+		wire llm.Wire
+		body string
+	}{
+		"nothing":     {llm.Wire{}, ""},
+		"no items":    {llm.Wire{Head: "[", Tail: "]"}, "[]"},
+		"new":         {llm.Wire{Head: "[", New: items(2, 0), Tail: "]"}, `[{"type":"message","n":0,"text":""},{"type":"message","n":1,"text":""}]`},
+		"both":        {llm.Wire{Head: "[", History: items(1, 0), New: items(1, 0), Tail: "]"}, `[{"type":"message","n":0,"text":""},{"type":"message","n":0,"text":""}]`},
+		"history":     {llm.Wire{Head: "[", History: items(1, 0), Tail: "]"}, `[{"type":"message","n":0,"text":""}]`},
+		"long pieces": {llm.Wire{Head: strings.Repeat("h", 10_000), New: items(1, 10_000), Tail: strings.Repeat("t", 10_000)}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body := tc.wire.Bytes()
+			if tc.body != "" {
+				want(t, string(body), tc.body)
+			}
+			sum := sha256.Sum256(body)
+			want(t, tc.wire.SHA256(), hex.EncodeToString(sum[:]))
+			if size := tc.wire.Size(); size < len(body) || size > len(body)+1 {
+				t.Errorf("its size is said to be %d, of %d bytes", size, len(body))
+			}
+		})
+	}
 }
 
 // body is a request as the tests look at it.
@@ -379,7 +418,7 @@ func FuzzBuildWire(f *testing.F) {
 	f.Fuzz(func(t *testing.T, mode, instruction, system, tools, results, id, instructions, mime, data string) {
 		c := prompt.Build(prompt.Input{
 			Context: agent.ConversationContext{Model: "m", System: system},
-			Request: prompt.Request{Mode: agent.ModeKey(mode), Instruction: instruction, ResponseContinuationID: id, ToolsJSON: tools, ToolResultsJSON: results},
+			Request: prompt.Request{Mode: agent.ModeKey(mode), Instruction: instruction, ResponseContinuationID: id, ToolsJSON: json.RawMessage(tools), ToolResultsJSON: results},
 		})
 		l := llm.Lane{Instructions: instructions, Tools: raw(tools), Chain: len(id)%2 == 0,
 			ToolOutputs: []agent.ToolResult{{CallID: agent.CallID(id), Result: results, Err: system}},
@@ -388,7 +427,7 @@ func FuzzBuildWire(f *testing.F) {
 		if b := llm.BuildWire(c, l).Bytes(); !json.Valid(b) || string(b) != string(llm.BuildWire(c, l).Bytes()) {
 			t.Fatalf("not JSON or not stable: %q", b)
 		}
-		if !json.Valid(c.JSON()) {
+		if !json.Valid([]byte(c.JSON())) {
 			t.Fatalf("not JSON: %q", c.JSON())
 		}
 	})

@@ -328,7 +328,7 @@ func TestResume_TurnThatCannotGoOn(t *testing.T) {
 // panics is a model, or any part of the loop, with a fault of ours in it.
 type panics struct{}
 
-func (panics) Ask(context.Context, []byte, bool) iter.Seq2[llm.Event, error] {
+func (panics) Ask(context.Context, *llm.Wire, bool) iter.Seq2[llm.Event, error] {
 	panic("secret detail")
 }
 

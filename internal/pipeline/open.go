@@ -426,7 +426,7 @@ func (p *Pipeline) turn(ctx context.Context, by agent.Caller, s agent.Session, t
 	return &reasoner.Turn{
 		Key: t.Key, Caller: by, Attached: attached,
 		Request: prompt.Request{
-			Mode: t.Mode, SystemPrompt: s.SystemPrompt, ResponseContinuationID: s.LastResponseID, ToolsJSON: string(tools.JSON),
+			Mode: t.Mode, SystemPrompt: s.SystemPrompt, ResponseContinuationID: s.LastResponseID, ToolsJSON: tools.JSON,
 		},
 		Context: c, Catalog: catalog, Tools: tools, Approvals: approvals, SolutionContext: s.SolutionContext, Stream: t.Stream,
 		Queues: s.Concurrency == agent.ConcurrencyQueue,

@@ -10,7 +10,6 @@ import (
 	"github.com/aptixhq/aptix/internal/agent"
 	"github.com/aptixhq/aptix/internal/contract"
 	"github.com/aptixhq/aptix/internal/llm"
-	"github.com/aptixhq/aptix/internal/prompt"
 	"github.com/aptixhq/aptix/internal/store"
 )
 
@@ -48,7 +47,7 @@ func (p *Pipeline) preview(ctx context.Context, by agent.Caller, x Execution, kn
 		return Preview{}, err
 	}
 	return Preview{
-		Canonical: string(o.first.Canonical), CanonicalSHA256: o.first.CanonicalSHA256,
+		Canonical: o.first.Canonical, CanonicalSHA256: o.first.CanonicalSHA256,
 		Wire: string(o.first.Wire.Bytes()), WireSHA256: o.first.WireSHA256,
 		Mode: o.turn.Request.Mode, Tools: o.turn.Tools.JSON,
 	}, nil
@@ -90,17 +89,15 @@ func (p *Pipeline) Requests(ctx context.Context, key agent.TurnKey) ([]ModelCall
 				}
 				earlier, loaded = append(store.Items(transcript), earlier...), true
 			}
-			items := a.NewItems
+			wire := llm.Wire{Head: a.WireHead, New: a.NewItems, Tail: a.WireTail}
 			if a.Replayed > 0 {
-				history, _ := llm.Shorten(llm.Replay(earlier, 0, a.NewItems), a.NewItems, a.Room)
-				items = slices.Concat(history, a.NewItems)
+				wire.History, _ = llm.Shorten(llm.Replay(earlier, 0, a.NewItems), a.NewItems, a.Room)
 			}
-			wire := llm.Assemble(a.WireHead, items, a.WireTail)
-			if prompt.SHA256(wire) != a.WireSHA256 {
+			if wire.SHA256() != a.WireSHA256 {
 				return nil, fmt.Errorf("model call %d of turn %s: the stored request does not have the hash %s that was journalled", a.Call, key, a.WireSHA256)
 			}
 			calls = append(calls, ModelCall{N: a.Call, Canonical: a.Canonical, CanonicalSHA256: a.CanonicalSHA256,
-				Wire: string(wire), WireSHA256: a.WireSHA256, At: s.At})
+				Wire: string(wire.Bytes()), WireSHA256: a.WireSHA256, At: s.At})
 			asked = a.NewItems // one that the provider refused is not part of what follows
 		case agent.StepAnswered:
 			if len(calls) == 0 {

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/aptixhq/aptix/internal/agent"
+	"github.com/aptixhq/aptix/internal/intern"
 )
 
 // Request is the part of the server's own execution request that the builder reads
@@ -18,7 +20,7 @@ type Request struct {
 	// (AGN-003 §3).
 	ResponseContinuationID string
 	// ToolsJSON is a JSON array of tool schemas.
-	ToolsJSON string
+	ToolsJSON json.RawMessage
 	// ToolChoiceName forces a call of that tool.
 	ToolChoiceName string
 	// ToolResultsJSON is the JSON array of the agent.ToolResult of the previous
@@ -111,25 +113,30 @@ func (m *Message) addBlock(text string) {
 	}
 }
 
+// toolArrays are arrays of tool schemas: the turns of a mode have the same.
+var toolArrays intern.Table[[]json.RawMessage]
+
 // tools parses the array of tool schemas and keeps its objects; what does not parse
 // is left out without a word, since its caller has logged it (AGN-003 §6.1).
-func tools(raw string) []json.RawMessage {
-	var elements []json.RawMessage
-	if err := json.Unmarshal([]byte(valid(raw)), &elements); err != nil {
-		return nil
-	}
-	var out []json.RawMessage
-	for _, e := range elements {
-		if len(e) == 0 || e[0] != '{' {
-			continue
-		}
-		var b bytes.Buffer
-		if err := json.Compact(&b, e); err != nil {
+func tools(raw json.RawMessage) []json.RawMessage {
+	return toolArrays.OfBytes(raw, func(raw string) []json.RawMessage {
+		var elements []json.RawMessage
+		if err := json.Unmarshal([]byte(valid(raw)), &elements); err != nil {
 			return nil
 		}
-		out = append(out, b.Bytes())
-	}
-	return out
+		var out []json.RawMessage
+		for _, e := range elements {
+			if len(e) == 0 || e[0] != '{' {
+				continue
+			}
+			var b bytes.Buffer
+			if err := json.Compact(&b, e); err != nil {
+				return nil
+			}
+			out = append(out, b.Bytes())
+		}
+		return slices.Clip(out) // nobody's to append to
+	})
 }
 
 // finite drops a temperature that JSON cannot write.

@@ -38,7 +38,7 @@ func initial() prompt.Input {
 		Request: prompt.Request{
 			Mode:           "general",
 			Instruction:    "Why does <main> fail? \"quoted\"\nü€😀",
-			ToolsJSON:      " [ " + oneTool + " ] ",
+			ToolsJSON:      json.RawMessage(" [ " + oneTool + " ] "),
 			ToolChoiceName: "read_file",
 			SystemPrompt:   "Answer briefly.",
 			Artifacts: []agent.Artifact{
@@ -93,7 +93,7 @@ func TestBuild_GoldenBytes(t *testing.T) {
 	for name, in := range map[string]prompt.Input{"initial": initial(), "continuation": continuation()} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join("testdata", name+".json")
-			got := string(prompt.Build(in).JSON())
+			got := prompt.Build(in).JSON()
 			if *update {
 				if err := os.WriteFile(file, []byte(got+"\n"), 0o644); err != nil {
 					t.Fatal(err)
@@ -144,7 +144,7 @@ func TestBuild_IsTheOnlyBuilder(t *testing.T) {
 func TestBuild_SameInputsSameBytes(t *testing.T) {
 	prove.Rule(t, "AGN003-1-a")
 	for range 20 {
-		want(t, prompt.SHA256(prompt.Build(initial()).JSON()), prompt.SHA256(prompt.Build(initial()).JSON()))
+		want(t, prompt.Build(initial()).JSON(), prompt.Build(initial()).JSON())
 	}
 }
 
@@ -175,7 +175,7 @@ func TestBuild_TakesModelTemperatureAndStreamFromItsInputs(t *testing.T) {
 					Stream:  tc.stream,
 				})
 				c.PreviousResponseID = ""
-				if got := string(c.JSON()); !strings.HasPrefix(got, tc.want) {
+				if got := c.JSON(); !strings.HasPrefix(got, tc.want) {
 					t.Errorf("got %s, want it to begin with %s", got, tc.want)
 				}
 			}
@@ -186,9 +186,9 @@ func TestBuild_TakesModelTemperatureAndStreamFromItsInputs(t *testing.T) {
 func TestBuild_ReadsEveryInputOfTheRequest(t *testing.T) {
 	prove.Rule(t, "AGN003-2-a", "AGN003-2-b", "AGN003-2-c")
 	base := initial()
-	before := string(prompt.Build(base).JSON())
+	before := prompt.Build(base).JSON()
 	more := continuation()
-	beforeMore := string(prompt.Build(more).JSON())
+	beforeMore := prompt.Build(more).JSON()
 	for name, change := range map[string]func(*prompt.Input){
 		"ModelName":              func(in *prompt.Input) { in.Context.Model = "other" },
 		"System":                 func(in *prompt.Input) { in.Context.System = "other" },
@@ -196,7 +196,7 @@ func TestBuild_ReadsEveryInputOfTheRequest(t *testing.T) {
 		"Mode":                   func(in *prompt.Input) { in.Request.Mode = "other" },
 		"Instruction":            func(in *prompt.Input) { in.Request.Instruction = "other" },
 		"ResponseContinuationId": func(in *prompt.Input) { in.Request.ResponseContinuationID += "other" },
-		"ToolsJson":              func(in *prompt.Input) { in.Request.ToolsJSON = `[{"name":"other"}]` },
+		"ToolsJson":              func(in *prompt.Input) { in.Request.ToolsJSON = json.RawMessage(`[{"name":"other"}]`) },
 		"ToolChoiceName":         func(in *prompt.Input) { in.Request.ToolChoiceName = "other" },
 		"ToolResultsJson":        func(in *prompt.Input) { in.Request.ToolResultsJSON = "[]" },
 		"SystemPrompt":           func(in *prompt.Input) { in.Request.SystemPrompt = "other" },
@@ -208,7 +208,7 @@ func TestBuild_ReadsEveryInputOfTheRequest(t *testing.T) {
 			a, b := base, more
 			change(&a)
 			change(&b)
-			if string(prompt.Build(a).JSON()) == before && string(prompt.Build(b).JSON()) == beforeMore {
+			if prompt.Build(a).JSON() == before && prompt.Build(b).JSON() == beforeMore {
 				t.Error("the input has no effect on any request")
 			}
 		})
@@ -223,7 +223,7 @@ func TestBuild_InitialOrContinuationByTheContinuationIDAlone(t *testing.T) {
 		want(t, roles(c), []string{"system", "user"})
 		want(t, c.PreviousResponseID, "")
 		want(t, len(c.Tools), 1)
-		if strings.Contains(string(c.JSON()), "previous_response_id") {
+		if strings.Contains(c.JSON(), "previous_response_id") {
 			t.Error("an initial request names a previous response")
 		}
 	})
@@ -235,7 +235,7 @@ func TestBuild_InitialOrContinuationByTheContinuationIDAlone(t *testing.T) {
 		want(t, c.PreviousResponseID, "resp_1")
 		want(t, len(c.Tools), 0)
 		for _, gone := range []string{`"tools"`, in.Context.System, in.Request.SystemPrompt, "USAGE_METADATA"} {
-			if strings.Contains(string(c.JSON()), gone) {
+			if strings.Contains(c.JSON(), gone) {
 				t.Errorf("a continuation still carries %s", gone)
 			}
 		}
@@ -364,7 +364,7 @@ func TestBuild_Tools(t *testing.T) {
 		"escapes are left alone":      {`[{"a":"\u003c<\u2028"}]`, []string{`{"a":"\u003c<\u2028"}`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := prompt.Input{Request: prompt.Request{Mode: "general", ToolsJSON: tc.raw}}
+			in := prompt.Input{Request: prompt.Request{Mode: "general", ToolsJSON: json.RawMessage(tc.raw)}}
 			c := prompt.Build(in)
 			var got []string
 			for _, tool := range c.Tools {
@@ -372,7 +372,7 @@ func TestBuild_Tools(t *testing.T) {
 			}
 			want(t, got, tc.want)
 			wantMember := tc.want != nil
-			if has := strings.Contains(string(c.JSON()), `"tools":[`); has != wantMember {
+			if has := strings.Contains(c.JSON(), `"tools":[`); has != wantMember {
 				t.Errorf("the request has tools: %t, want %t", has, wantMember)
 			}
 			in.Request.ResponseContinuationID = "resp_1"
@@ -385,11 +385,11 @@ func TestBuild_ToolChoice(t *testing.T) {
 	prove.Rule(t, "AGN003-3-g", "AGN003-6.2-a", "AGN003-6.2-b", "AGN003-8-g", "AGN003-8-j")
 	for _, id := range []string{"", "resp_1"} {
 		c := prompt.Build(prompt.Input{Request: prompt.Request{Mode: "general", ResponseContinuationID: id, ToolChoiceName: "read_file"}})
-		if got := string(c.JSON()); !strings.HasSuffix(got, `,"tool_choice":{"type":"tool","name":"read_file"}}`) {
+		if got := c.JSON(); !strings.HasSuffix(got, `,"tool_choice":{"type":"tool","name":"read_file"}}`) {
 			t.Errorf("got %s, want it to end in the tool choice", got)
 		}
 		c = prompt.Build(prompt.Input{Request: prompt.Request{Mode: "general", ResponseContinuationID: id}})
-		if got := string(c.JSON()); strings.Contains(got, "tool_choice") {
+		if got := c.JSON(); strings.Contains(got, "tool_choice") {
 			t.Errorf("got %s, want no tool choice", got)
 		}
 	}
@@ -398,15 +398,15 @@ func TestBuild_ToolChoice(t *testing.T) {
 func TestCanonical_JSONNeedsNoEscapes(t *testing.T) {
 	in := prompt.Input{
 		Context: agent.ConversationContext{Model: "m\xff", System: "a <b> & 'c'"},
-		Request: prompt.Request{Mode: "general", Instruction: "bad \xff\xfe bytes", ToolsJSON: "[{\"a\":\"\xff<\"}]"},
+		Request: prompt.Request{Mode: "general", Instruction: "bad \xff\xfe bytes", ToolsJSON: json.RawMessage("[{\"a\":\"\xff<\"}]")},
 	}
-	got := string(prompt.Build(in).JSON())
+	got := prompt.Build(in).JSON()
 	want(t, got, "{\"model\":\"m\uFFFD\",\"input\":[{\"role\":\"system\",\"content\":[{\"type\":\"text\",\"text\":\"a <b> & 'c'\"}]},"+
 		"{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"[MODE: general]\\n\\n[INSTRUCTION]\\nbad \uFFFD bytes\"}]}],\"tools\":[{\"a\":\"\uFFFD<\"}]}")
 }
 
 func TestCanonical_JSONOfWhatBuildCannotMake(t *testing.T) {
-	want(t, prompt.Canonical{Tools: []json.RawMessage{json.RawMessage("{")}}.JSON(), []byte(nil))
+	want(t, prompt.Canonical{Tools: []json.RawMessage{json.RawMessage("{")}}.JSON(), "")
 }
 
 func TestMessage_HeaderOnly(t *testing.T) {

@@ -9,9 +9,6 @@
 package prompt
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"strings"
 )
@@ -57,17 +54,17 @@ const (
 	typeTool   = "tool"
 )
 
-// JSON returns the bytes of the request: one line, members in fixed order, text
-// without HTML escapes. It returns nil for a request that Build cannot have made,
+// JSON returns the text of the request: one line, members in fixed order, text
+// without HTML escapes. It returns "" for a request that Build cannot have made,
 // with a tool that is no JSON or a temperature that is no number.
-func (c Canonical) JSON() []byte {
-	var b bytes.Buffer
+func (c Canonical) JSON() string {
+	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(c); err != nil {
-		return nil
+		return ""
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // HeaderOnly reports whether a user message says nothing beyond its mode: its
@@ -78,10 +75,4 @@ func (m Message) HeaderOnly() bool {
 	}
 	_, instruction, ok := strings.Cut(m.Content[0].Text, instructionHeader)
 	return ok && instruction == ""
-}
-
-// SHA256 returns the hash by which stored bytes are named, in lower-case hex.
-func SHA256(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
 }

@@ -12,7 +12,7 @@ func ExampleBuild() {
 		Context: agent.ConversationContext{Model: "gpt-5-mini", System: "You are Aptix."},
 		Request: prompt.Request{Mode: "general", Instruction: "What can you do?"},
 	})
-	fmt.Println(string(c.JSON()))
+	fmt.Println(c.JSON())
 	// Output:
 	// {"model":"gpt-5-mini","input":[{"role":"system","content":[{"type":"text","text":"You are Aptix."}]},{"role":"user","content":[{"type":"text","text":"[MODE: general]\n\n[INSTRUCTION]\nWhat can you do?"}]}]}
 }

@@ -44,7 +44,7 @@ func (r *run) again(ctx context.Context, sent *agent.Asked, refused error) (bool
 	}
 	history, _ := llm.Shorten(whole, sent.NewItems, next.Room)
 	next.Replayed = len(history)
-	next.WireSHA256 = llm.SHA256(next.WireHead, slices.Concat(history, next.NewItems), next.WireTail)
+	next.WireSHA256 = llm.Wire{Head: next.WireHead, History: history, New: next.NewItems, Tail: next.WireTail}.SHA256()
 	r.log.WarnContext(ctx, "the provider refused a model call; the transcript is sent instead",
 		"turn", r.turn.Key.String(), "items", len(history), "turnsLeftOut", next.LeftOut, "error", refused)
 	r.soon(agent.Step{Kind: agent.StepAsked, Asked: &next})

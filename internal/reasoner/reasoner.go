@@ -2,7 +2,6 @@ package reasoner
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -15,14 +14,13 @@ import (
 	"github.com/aptixhq/aptix/internal/failpoint"
 	"github.com/aptixhq/aptix/internal/llm"
 	"github.com/aptixhq/aptix/internal/mode"
-	"github.com/aptixhq/aptix/internal/prompt"
 	"github.com/aptixhq/aptix/internal/telemetry"
 	"github.com/aptixhq/aptix/internal/tool"
 )
 
 // Model is the provider behind the wire.
 type Model interface {
-	Ask(ctx context.Context, body []byte, stream bool) iter.Seq2[llm.Event, error]
+	Ask(ctx context.Context, request *llm.Wire, stream bool) iter.Seq2[llm.Event, error]
 }
 
 // Sessions reads the persisted session; the loop verifies a mode change with it.
@@ -202,18 +200,14 @@ func (r *run) build(ctx context.Context) error {
 
 // ask sends the journalled request and takes the response in.
 func (r *run) ask(ctx context.Context) error {
-	body, err := r.body(ctx)
+	request, err := r.affordable(ctx)
 	if err != nil {
-		return err
-	}
-	// The first call of a turn is journalled with its acceptance.
-	if err := r.account.Reserve(ctx, len(body)); err != nil {
 		return err
 	}
 	a := &asking{run: r, sent: r.asked}
 	defer a.end(ctx)
 	failpoint.Hit(failpoint.BeforeAsk)
-	for ev, err := range r.model.Ask(a.begin(ctx), body, r.turn.Stream != nil && *r.turn.Stream) {
+	for ev, err := range r.model.Ask(a.begin(ctx), request, r.turn.Stream != nil && *r.turn.Stream) {
 		if over, err := a.take(ctx, &ev, err); over {
 			return err
 		}
@@ -221,27 +215,36 @@ func (r *run) ask(ctx context.Context) error {
 	return agent.Errorf(agent.KindProviderFailed, "The model's answer broke off before it was complete. Send the turn again with a new turnId.")
 }
 
-// body returns the bytes that the journal names as the request, also when another process
-// journalled them, or none.
-func (r *run) body(ctx context.Context) ([]byte, error) {
-	sent, made := r.asked, r.turn.made
-	r.turn.made = posted{}
-	if made.bytes != nil && made.sha256 == sent.WireSHA256 {
-		return made.bytes, nil // of which that is the hash
+// affordable returns the request that the journal names, once what it may cost is reserved:
+// the first one of a turn is journalled with its acceptance.
+func (r *run) affordable(ctx context.Context) (*llm.Wire, error) {
+	request, err := r.posted(ctx)
+	if err != nil {
+		return nil, err
 	}
-	var history []json.RawMessage
+	return request, r.account.Reserve(ctx, request.Size())
+}
+
+// posted returns the request that the journal names, also when another process journalled
+// it, or none.
+func (r *run) posted(ctx context.Context) (*llm.Wire, error) {
+	sent, last := r.asked, r.turn.made
+	r.turn.made = made{}
+	if last.sha256 != "" && last.sha256 == sent.WireSHA256 {
+		return &last.wire, nil
+	}
+	request := &llm.Wire{Head: sent.WireHead, New: sent.NewItems, Tail: sent.WireTail}
 	if sent.Replayed > 0 {
 		var err error
-		if history, err = r.history(ctx, sent); err != nil {
+		if request.History, err = r.history(ctx, sent); err != nil {
 			return nil, err
 		}
 	}
-	body := llm.Assemble(sent.WireHead, append(history, sent.NewItems...), sent.WireTail)
-	if prompt.SHA256(body) != sent.WireSHA256 {
+	if request.SHA256() != sent.WireSHA256 {
 		// Such as a transcript that this process, configured otherwise, did not read.
 		return nil, fmt.Errorf("model call %d of turn %s: the request cannot be put together as it was journalled", sent.Call, r.turn.Key)
 	}
-	return body, nil
+	return request, nil
 }
 
 // asking is one model call under way.

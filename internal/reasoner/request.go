@@ -54,11 +54,11 @@ func (r *Reasoner) request(t *Turn, s *state) Request {
 	}
 	canonical := prompt.Build(in)
 	wire := llm.BuildWire(canonical, lane)
-	out := Request{Canonical: canonical.JSON(), Wire: wire, Room: s.room}
-	// The body is put together once, to be hashed and to be sent.
-	t.made.bytes = wire.Bytes()
-	t.made.sha256 = prompt.SHA256(t.made.bytes)
-	out.CanonicalSHA256, out.WireSHA256 = prompt.SHA256(out.Canonical), t.made.sha256
+	out := Request{Canonical: canonical.JSON(), Wire: wire, WireSHA256: wire.SHA256(), Room: s.room}
+	h := prompt.NewHash()
+	h.String(out.Canonical)
+	out.CanonicalSHA256 = h.Sum()
+	t.made = made{wire: wire, sha256: out.WireSHA256}
 	return out
 }
 
@@ -74,7 +74,7 @@ func instructions(layer, own string) string {
 func (q Request) Asked(n int, m agent.ModeKey) agent.Step {
 	return agent.Step{Kind: agent.StepAsked, Asked: &agent.Asked{
 		Call: n, Mode: m,
-		Canonical: string(q.Canonical), CanonicalSHA256: q.CanonicalSHA256,
+		Canonical: q.Canonical, CanonicalSHA256: q.CanonicalSHA256,
 		WireHead: q.Wire.Head, Replayed: len(q.Wire.History), NewItems: q.Wire.New, WireTail: q.Wire.Tail,
 		Room: q.Room, LeftOut: q.Wire.LeftOut,
 		WireSHA256: q.WireSHA256,

@@ -55,12 +55,13 @@ type model struct {
 	asked   [][]byte
 }
 
-func (m *model) Ask(_ context.Context, body []byte, _ bool) iter.Seq2[llm.Event, error] {
+func (m *model) Ask(_ context.Context, request *llm.Wire, _ bool) iter.Seq2[llm.Event, error] {
+	body := request.Bytes()
 	return func(yield func(llm.Event, error) bool) {
 		if n := len(m.journal.written); n > 0 && m.journal.written[n-1].Kind != agent.StepAsked {
 			m.t.Errorf("the model is asked when the journal is at %s", m.journal.written[n-1].Kind)
 		}
-		m.asked = append(m.asked, bytes.Clone(body))
+		m.asked = append(m.asked, body)
 		n := len(m.asked)
 		if n > len(m.script) {
 			m.t.Errorf("request %d: the script has run out\n%s", n, body)
@@ -203,7 +204,7 @@ func newRig(t *testing.T, script ...reply) *rig {
 	}
 	tools := tool.Merge(json.RawMessage(`[{"type":"function","name":"read_file","parameters":{"type":"object"}}]`), []string{"look", "write"}, r.registry)
 	r.turn = reasoner.Turn{Key: key, Caller: caller, Catalog: mode.Builtin(), Tools: tools, Context: agent.ConversationContext{Model: "m", System: "You are Aptix."},
-		Request: prompt.Request{Mode: "general", Instruction: "Do it", ToolsJSON: string(tools.JSON)}}
+		Request: prompt.Request{Mode: "general", Instruction: "Do it", ToolsJSON: tools.JSON}}
 	r.start()
 	return r
 }

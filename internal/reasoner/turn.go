@@ -52,7 +52,7 @@ type Turn struct {
 	// Run is told what the turn does; the zero one notes nothing.
 	Run telemetry.Run
 	// made is the request that was built last, until it is sent.
-	made posted
+	made made
 }
 
 // Transcript is what turns that are over have said.
@@ -62,10 +62,10 @@ type Transcript struct {
 	Whole int
 }
 
-// posted is a request body with its hash.
-type posted struct {
+// made is a request with the hash of its body.
+type made struct {
 	sha256 string
-	bytes  []byte
+	wire   llm.Wire
 }
 
 // Outcome is where the loop stopped: with an answer, with client tool calls, or with
@@ -131,7 +131,7 @@ func (l Limits) withDefaults() Limits {
 
 // Request is one model request in both forms, with the hashes that are stored.
 type Request struct {
-	Canonical       []byte
+	Canonical       string
 	CanonicalSHA256 string
 	Wire            llm.Wire
 	WireSHA256      string
