@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/aptixhq/aptix/internal/agent"
 )
@@ -22,17 +24,59 @@ const separator = 0x1e
 // EncodeStep returns the stored form of a step. It refuses a step whose members do
 // not match its kind.
 func EncodeStep(s agent.Step) (data, items []byte, err error) {
+	var e StepEncoder
+	return e.Encode(s)
+}
+
+// StepEncoder encodes the steps of one unit of writing into one piece of memory, which the
+// next unit has when they are written. The zero StepEncoder is ready.
+type StepEncoder struct {
+	written []byte
+}
+
+var stepEncoders = sync.Pool{New: func() any { return new(StepEncoder) }}
+
+// NewStepEncoder returns an encoder that is to be released.
+func NewStepEncoder() *StepEncoder { return stepEncoders.Get().(*StepEncoder) }
+
+// mostWritten bounds what an encoder keeps for the next unit.
+const mostWritten = 256 << 10
+
+// Release ends the use of the encoder and of all that it has returned. One that is never
+// released is left to the garbage collector.
+func (e *StepEncoder) Release() {
+	if cap(e.written) > mostWritten {
+		e.written = nil
+	}
+	e.written = e.written[:0]
+	stepEncoders.Put(e)
+}
+
+// Encode is EncodeStep.
+func (e *StepEncoder) Encode(s agent.Step) (data, items []byte, err error) {
 	if err := checkMembers(s); err != nil {
 		return nil, nil, fmt.Errorf("encode step %d: %w", s.N, err)
 	}
 	bare, raw := detach(s)
-	if data, err = json.Marshal(bare); err != nil {
+	start := len(e.written)
+	if err := json.NewEncoder(e).Encode(bare); err != nil {
 		return nil, nil, fmt.Errorf("encode step %d: %w", s.N, err)
 	}
-	if items, err = joinItems(raw); err != nil {
+	end := len(e.written)
+	data = e.written[start : end-1 : end-1] // without the line's end
+	if err := e.join(raw); err != nil {
 		return nil, nil, fmt.Errorf("encode step %d: %w", s.N, err)
+	}
+	if len(raw) > 0 {
+		items = e.written[end:len(e.written):len(e.written)]
 	}
 	return data, items, nil
+}
+
+// Write appends. What was returned before stands where it stood.
+func (e *StepEncoder) Write(p []byte) (int, error) {
+	e.written = append(e.written, p...)
+	return len(p), nil
 }
 
 // DecodeStep fills the members of a step, whose Kind is known, from its stored
@@ -73,22 +117,20 @@ func SplitItems(items []byte) ([]json.RawMessage, error) {
 	return out, nil
 }
 
-func joinItems(raw []json.RawMessage) ([]byte, error) {
-	if len(raw) == 0 {
-		return nil, nil
-	}
+// join appends the items as SplitItems reads them.
+func (e *StepEncoder) join(raw []json.RawMessage) error {
 	n := 0
 	for _, item := range raw {
 		n += len(item) + 2
 	}
-	out := make([]byte, 0, n)
+	e.written = slices.Grow(e.written, n)
 	for i, item := range raw {
 		if len(item) == 0 || bytes.IndexByte(item, separator) >= 0 {
-			return nil, fmt.Errorf("item %d is not JSON", i)
+			return fmt.Errorf("item %d is not JSON", i)
 		}
-		out = append(append(append(out, separator), item...), '\n')
+		e.written = append(append(append(e.written, separator), item...), '\n')
 	}
-	return out, nil
+	return nil
 }
 
 // checkMembers reports whether exactly the member that belongs to the kind is set,

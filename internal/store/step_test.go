@@ -3,6 +3,8 @@ package store_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -49,6 +51,40 @@ func TestEncodeStep_StoresItemsOnce(t *testing.T) {
 		if bytes.Contains(data, item) || !bytes.Contains(items, item) {
 			t.Errorf("%s: got data %s and items %q", step.Kind, data, items)
 		}
+	}
+}
+
+// Steps that are encoded together stand beside each other, however much memory they take;
+// what follows has it when they are released.
+func TestStepEncoder(t *testing.T) {
+	step := func(text string) agent.Step {
+		item, err := json.Marshal(strings.Repeat(text, 1000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return agent.Step{N: 1, Kind: agent.StepAsked, Asked: &agent.Asked{Canonical: text, NewItems: []json.RawMessage{item}}}
+	}
+	for range 3 {
+		e := store.NewStepEncoder()
+		var data, items [][]byte
+		for i := range 100 {
+			d, s, err := e.Encode(step(fmt.Sprint(i)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, items = append(data, d), append(items, s)
+		}
+		for i := range data {
+			wantData, wantItems, err := store.EncodeStep(step(fmt.Sprint(i)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(data[i], wantData) || !bytes.Equal(items[i], wantItems) {
+				t.Fatalf("step %d is %.80s and %.80q, want %.80s and %.80q", i, data[i], items[i], wantData, wantItems)
+			}
+			_ = append(append(data[i], '!'), append(items[i], '!')...) // goes nowhere
+		}
+		e.Release()
 	}
 }
 

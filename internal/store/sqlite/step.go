@@ -49,11 +49,11 @@ func (s *Store) AppendSteps(ctx context.Context, a store.Append) error {
 		if err := mayStart(ctx, q, a); err != nil {
 			return err
 		}
-		updated := s.updated(steps)
+		updated := s.updated(steps.rows)
 		if err := moveTurn(ctx, q, a, at.State, fault, updated); err != nil {
 			return err
 		}
-		if err := insertSteps(ctx, q, &known, key, at.Number, at.NewestStep, steps); err != nil {
+		if err := insertSteps(ctx, q, &known, key, at.Number, at.NewestStep, steps.rows); err != nil {
 			return err
 		}
 		known.standing = known.standing.appended(a, updated)
@@ -62,7 +62,7 @@ func (s *Store) AppendSteps(ctx context.Context, a store.Append) error {
 		}
 		return q.MoveSession(ctx, db.MoveSessionParams{Org: k.Org, SessionID: k.Session, UpdatedAt: updated,
 			LastResponseID: a.LastResponseID, ModeEntry: string(a.ModeEntry), ApprovedTools: store.EncodeApproved(a.Approved)})
-	}, func() { s.memory.learn(key, known) })
+	}, func() { s.memory.learn(key, known) }, steps.Release)
 }
 
 // report tells the audit log and the webhooks of what a transition means to them.
@@ -191,23 +191,29 @@ func (s *Store) Transcript(ctx context.Context, org agent.OrgID, id agent.Sessio
 	return t.Turns(), nil
 }
 
+// encoded are steps in their stored form, in memory that is released when they are written.
+type encoded struct {
+	rows []db.InsertStepParams
+	*store.StepEncoder
+}
+
 // encodeSteps brings the steps into their stored form, without the contents that the
 // turn's blobs hold, before the writer is asked, so that it has nothing to do but write. Their
 // ids are the steps' own numbers, to which insertSteps adds the turn's, and those with a head
 // have its hash beside it, of which insertSteps writes one.
-func encodeSteps(steps []agent.Step, contents []agent.Blob) ([]db.InsertStepParams, error) {
-	rows := make([]db.InsertStepParams, 0, len(steps))
+func encodeSteps(steps []agent.Step, contents []agent.Blob) (encoded, error) {
+	out := encoded{make([]db.InsertStepParams, 0, len(steps)), store.NewStepEncoder()}
 	for _, step := range steps {
 		step, head := takeHead(step)
-		data, items, err := store.EncodeStep(step)
+		data, items, err := out.Encode(step)
 		if err != nil {
-			return nil, err
+			return encoded{}, err
 		}
 		data, items, cuts, err := store.CutStep(data, items, contents)
 		if err != nil {
-			return nil, err
+			return encoded{}, err
 		}
-		rows = append(rows, db.InsertStepParams{
+		row := db.InsertStepParams{
 			ID:         int64(step.N),
 			Kind:       step.Kind,
 			FirstEvent: step.FirstEvent,
@@ -215,24 +221,24 @@ func encodeSteps(steps []agent.Step, contents []agent.Blob) ([]db.InsertStepPara
 			Data:       data,
 			Items:      items,
 			Cuts:       cuts,
-			Head:       head,
-		})
-		if head != nil {
-			hash := hashOf(head)
-			rows[len(rows)-1].HeadSHA256 = &hash
 		}
+		if head.text != nil {
+			row.Head, row.HeadSHA256 = head.text, &head.sha256
+		}
+		out.rows = append(out.rows, row)
 	}
-	return rows, nil
+	return out, nil
 }
 
 // takeHead returns the step without the head of its request, and the head. The caller's step
 // stays as it is.
-func takeHead(s agent.Step) (agent.Step, []byte) {
+func takeHead(s agent.Step) (agent.Step, hashed) {
 	if s.Asked == nil || s.Asked.WireHead == "" {
-		return s, nil
+		return s, hashed{}
 	}
-	bare, head := *s.Asked, []byte(s.Asked.WireHead)
+	bare := *s.Asked
 	bare.WireHead = ""
+	head := heads.Of(s.Asked.WireHead, newHashed)
 	s.Asked = &bare
 	return s, head
 }

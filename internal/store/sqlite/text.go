@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/aptixhq/aptix/internal/intern"
 	"github.com/aptixhq/aptix/internal/store"
 	"github.com/aptixhq/aptix/internal/store/sqlite/db"
 )
@@ -50,6 +51,20 @@ func placed(here []byte, hash *string, text []byte) ([]byte, error) {
 		return nil, fmt.Errorf("the session has no text %s", *hash)
 	}
 	return text, nil
+}
+
+// hashed is a text as rows hold it, with its hash.
+type hashed struct {
+	text   []byte
+	sha256 string
+}
+
+// heads are those of requests, which are the same for all turns of a mode.
+var heads intern.Table[hashed]
+
+func newHashed(s string) hashed {
+	text := []byte(s)
+	return hashed{text, hashOf(text)}
 }
 
 // hashOf returns the hash of a text that is worth a row of its own, and "" for a shorter one.

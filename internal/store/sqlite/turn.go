@@ -100,7 +100,7 @@ func (s *Store) OpenTurn(ctx context.Context, n store.NewTurn) error {
 		if err := insertBlobs(ctx, q, k, n.Blobs, created); err != nil {
 			return err
 		}
-		if err := insertSteps(ctx, q, &known, key, number, 0, steps); err != nil {
+		if err := insertSteps(ctx, q, &known, key, number, 0, steps.rows); err != nil {
 			return err
 		}
 		known.standing = s.memory.opened(known.standing, n, updated)
@@ -111,7 +111,7 @@ func (s *Store) OpenTurn(ctx context.Context, n store.NewTurn) error {
 			return s.tell(ctx, q, m)
 		}
 		return nil
-	}, func() { s.memory.learn(key, known) })
+	}, func() { s.memory.learn(key, known) }, steps.Release)
 }
 
 // addTurn writes the row of a turn and returns its number.
