@@ -127,11 +127,11 @@ func TestLog_TextIsGatheredWhereManyTurnsRun(t *testing.T) {
 		after time.Duration // from the second event on until it is there
 	}{
 		"few turns":         {1, event, time.Millisecond, 0},
-		"some turns":        {250, event, time.Millisecond, 19 * time.Millisecond},
-		"many turns":        {500, event, time.Millisecond, 39 * time.Millisecond},
-		"very many turns":   {2000, event, time.Millisecond, 39 * time.Millisecond},
-		"later text":        {500, event, 30 * time.Millisecond, 10 * time.Millisecond},
-		"text after a rest": {500, event, 40 * time.Millisecond, 0},
+		"some turns":        {250, event, time.Millisecond, 15 * time.Millisecond},
+		"many turns":        {500, event, time.Millisecond, 30 * time.Millisecond},
+		"very many turns":   {2000, event, time.Millisecond, 30 * time.Millisecond},
+		"later text":        {500, event, 20 * time.Millisecond, 30 * time.Millisecond},
+		"text after a rest": {500, event, 30 * time.Millisecond, 0},
 		"no text": {500, func(sequence int64) agent.Event {
 			e := other
 			e.Sequence = sequence
@@ -171,6 +171,49 @@ func TestLog_TextIsGatheredWhereManyTurnsRun(t *testing.T) {
 					if d := came[i].Sub(want[i]); d.Abs() > time.Millisecond {
 						t.Errorf("event %d came %s after the first, want %s", i+1, came[i].Sub(first), want[i].Sub(first))
 					}
+				}
+			})
+		})
+	}
+}
+
+// Text that comes at a steady pace is told of with the next text that may be told of, and
+// waits for no timer: neither that which comes nor, for longer than need be, that before it.
+func TestLog_SteadyTextIsGatheredAsItComes(t *testing.T) {
+	for _, c := range []struct {
+		pace time.Duration
+		of   int // so many pieces are told of together
+	}{{5 * time.Millisecond, 6}, {10 * time.Millisecond, 3}, {20 * time.Millisecond, 2}, {25 * time.Millisecond, 2}, {30 * time.Millisecond, 1}, {50 * time.Millisecond, 1}} {
+		t.Run(c.pace.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				hub := events.NewHub()
+				log := hub.Open(key, 1)
+				crowd(hub, 500*runtime.GOMAXPROCS(0)-1)
+				var late []time.Duration
+				var wg sync.WaitGroup
+				began := time.Now()
+				wg.Go(func() {
+					for e := range log.From(t.Context(), 0) {
+						late = append(late, time.Since(began)-time.Duration(e.Sequence-1)*c.pace)
+					}
+				})
+				const pieces = 61
+				for n := range pieces {
+					synctest.Wait()
+					log.Append(event(int64(n) + 1))
+					time.Sleep(c.pace)
+				}
+				log.Close()
+				wg.Wait()
+				for n := range late {
+					// The first is told of at once, and with each that is those before it.
+					want := time.Duration((pieces-1-n)%c.of) * c.pace
+					if late[n] != want {
+						t.Errorf("piece %d comes %s late, want %s", n+1, late[n], want)
+					}
+				}
+				if len(late) != pieces {
+					t.Errorf("%d pieces came", len(late))
 				}
 			})
 		})

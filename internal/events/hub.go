@@ -19,9 +19,9 @@ const linger = 100 * time.Millisecond
 // not where that is no time to speak of, and never so long that a person sees it
 // (decision D150).
 const (
-	tellings    = 12_500
+	tellings    = 16_667
 	leastGather = 5 * time.Millisecond
-	mostGather  = 40 * time.Millisecond
+	mostGather  = 30 * time.Millisecond
 )
 
 // Hub finds the Log of a turn that is running in this process, or has run a moment ago.

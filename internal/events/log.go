@@ -126,9 +126,6 @@ func (l *Log) Close() {
 	l.mu.Lock()
 	closed, empty := l.closed, l.pieces.Len() == 0
 	l.closed = true
-	if l.later != nil {
-		l.later.Stop()
-	}
 	l.wake()
 	l.mu.Unlock()
 	if !closed && l.hub != nil {
@@ -136,10 +133,12 @@ func (l *Log) Close() {
 	}
 }
 
-// wakeForText tells the followers who wait, at once or when the text that comes now has
-// been gathered. The first text after a pause is not held back. l.mu is held.
+// wakeForText tells the followers who wait of text that comes now: at once when they were
+// last told some time ago, or else with what comes then, or when as much time has passed
+// again. Text that comes at a steady pace is told of as it comes, with what came before it,
+// and no timer has to run out. l.mu is held.
 func (l *Log) wakeForText() {
-	if l.soon || len(l.waiting) == 0 {
+	if len(l.waiting) == 0 {
 		return
 	}
 	gather := time.Duration(0)
@@ -151,31 +150,39 @@ func (l *Log) wakeForText() {
 		return
 	}
 	now := time.Now()
-	wait := gather - now.Sub(l.told)
-	if wait <= 0 {
+	if now.Sub(l.told) >= gather {
 		l.told = now
 		l.wake()
 		return
 	}
-	l.soon = true
-	if l.later == nil {
-		l.later = time.AfterFunc(wait, l.wakeLater)
-	} else {
-		l.later.Reset(wait)
+	switch {
+	case l.soon:
+		return // since earlier text
+	case l.later == nil:
+		l.later = time.AfterFunc(gather, l.wakeLater)
+	default:
+		l.later.Reset(gather)
 	}
+	l.soon = true
 }
 
 // wakeLater tells the followers of the text that was gathered.
 func (l *Log) wakeLater() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.soon = false
+	if !l.soon {
+		return // they were told meanwhile
+	}
 	l.told = time.Now()
 	l.wake()
 }
 
 // wake tells the followers who wait to look again. l.mu is held.
 func (l *Log) wake() {
+	if l.soon {
+		l.soon = false
+		l.later.Stop()
+	}
 	for _, r := range l.waiting {
 		r.waits = false
 		select {
