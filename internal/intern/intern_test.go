@@ -53,16 +53,20 @@ func TestTable_Bound(t *testing.T) {
 	}
 }
 
-// Those who ask at the same time get the same value.
+// Those who ask at the same time may all make the value, and get the same one.
 func TestTable_Together(t *testing.T) {
+	const askers = 4
 	var table Table[*int]
-	var asking sync.WaitGroup
-	values := make([]*int, 16)
+	var asking, making sync.WaitGroup
+	making.Add(askers)
+	values := make([]*int, askers)
 	for i := range values {
 		asking.Go(func() {
-			for range 100 {
-				values[i] = table.Of("a", func(string) *int { return new(int) })
-			}
+			values[i] = table.Of("a", func(string) *int {
+				making.Done()
+				making.Wait() // until nobody has found it
+				return new(int)
+			})
 		})
 	}
 	asking.Wait()
