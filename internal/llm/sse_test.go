@@ -174,6 +174,23 @@ func plainly(in string) []plainEvent {
 	return out
 }
 
+// Whoever allocates while the collector runs has to help it; a stream must get on meanwhile.
+func TestReducer_DeltasAllocateSeldom(t *testing.T) {
+	r := reducer{c: New(Config{BaseURL: "http://h.example/v1", APIKey: secret.New("k3y")})}
+	data := []byte(`{"type":"response.output_text.delta","item_id":"msg_1","output_index":0,"content_index":0,"delta":" word"}`)
+	const n = 1000
+	allocations := testing.AllocsPerRun(10, func() {
+		for range n {
+			if ev, _, err := r.apply(serverEvent{Data: data}); err != nil || ev.Delta != " word" {
+				t.Fatalf("%q, %v", ev.Delta, err)
+			}
+		}
+	})
+	if allocations > n/50 {
+		t.Errorf("%v allocations for %d deltas", allocations, n)
+	}
+}
+
 // FuzzReducer feeds the events of a stream to the reducer as they would come in.
 func FuzzReducer(f *testing.F) {
 	f.Add("response.output_text.delta", `{"type":"response.output_text.delta","sequence_number":4,"delta":"x"}`)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/aptixhq/aptix/internal/agent"
@@ -33,6 +34,30 @@ type reducer struct {
 	last      int64
 	done      []doneItem
 	envelopes envelopeReader
+	deltas    sheet
+}
+
+// sheet is what short strings are cut from: one for each of the thousands of deltas of a
+// stream would be an allocation each, and whoever allocates while the collector runs has to
+// help it.
+type sheet struct{ text strings.Builder }
+
+// sheetSize is how much is cut from one sheet, in bytes. A string keeps its sheet in memory.
+const sheetSize = 512
+
+// cut reads a JSON string.
+func (s *sheet) cut(raw []byte) (string, error) {
+	plain, ok := plainString(raw)
+	if !ok || len(plain) > sheetSize/8 {
+		return stringOf(raw)
+	}
+	if s.text.Cap()-s.text.Len() < len(plain) {
+		s.text = strings.Builder{}
+		s.text.Grow(sheetSize)
+	}
+	from := s.text.Len()
+	s.text.Write(plain)
+	return s.text.String()[from:], nil
 }
 
 type doneItem struct {
@@ -66,7 +91,7 @@ func (r *reducer) apply(e serverEvent) (ev Event, terminal bool, err error) {
 		if len(in.Delta) == 0 || string(in.Delta) == "null" {
 			return Event{}, false, nil
 		}
-		if ev.Delta, err = stringOf(in.Delta); err != nil {
+		if ev.Delta, err = r.deltas.cut(in.Delta); err != nil {
 			return Event{}, false, fmt.Errorf("%w: %w", errMalformed, err)
 		}
 		return ev, false, nil

@@ -135,6 +135,23 @@ func TestStream_AnAnswerStaysAsItWas(t *testing.T) {
 	want(t, said, items)
 }
 
+// Deltas are cut from sheets that they share: each stays what it was, however many follow,
+// and whether it fits on the sheet or not.
+func TestStream_DeltasStayAsTheyWere(t *testing.T) {
+	var events, said []string
+	for n := range 1000 {
+		delta := strings.Repeat(fmt.Sprintf("%d ", n), 1+n%40)
+		if n%7 == 0 {
+			delta = "\t" + delta
+		}
+		said = append(said, delta)
+		events = append(events, fmt.Sprintf(`{"type":"response.output_text.delta","delta":%q}`, delta))
+	}
+	g := streamed(t, sse(append(events, `{"type":"response.completed","response":{"id":"r","status":"completed","output":[]}}`)...))
+	want(t, g.Err, nil)
+	want(t, g.Deltas, said)
+}
+
 func TestStream_TextThatIsNoUnicode(t *testing.T) {
 	g := streamed(t, sse(
 		"{\"type\":\"response.output_text.delta\",\"delta\":\"a\xe2\x82\"}",
