@@ -15,8 +15,8 @@ import (
 // bounds, or leastPercent of what is in use if that is more. Go itself leaves as much again
 // as is in use. A small server would then collect every few turns, which costs a tenth of its
 // time; and ten thousand open streams would cost twice what they hold. With a thousand turns
-// that stream, a collection takes most of the time of both processors for 30 ms, and while
-// everybody waits for them there must not be many.
+// that stream, a collection takes half of a processor or more for 50 ms, and while everybody
+// waits for one there must not be many.
 const (
 	leastRoom    = 8 << 20
 	mostRoom     = 64 << 20

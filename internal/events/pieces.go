@@ -16,43 +16,57 @@ type Pieces struct {
 	n    int
 }
 
-// runLength is how many pieces a run has, if it is not the last. firstText is how much
-// text the first run makes room for, in bytes; later ones go by the one before them.
+// The first run has firstLength pieces and each of the others nextLength, but for the last.
+// firstText is how much text the first one makes room for, in bytes; the others go by those
+// before them, up to mostText. Few texts are long, and those that are go on for a while.
 const (
-	runLength = 64
-	firstText = 256
+	firstLength = 64
+	nextLength  = 4 * firstLength
+	firstText   = 256
+	mostText    = 16 << 10
 )
 
 // run is some pieces that follow each other. Of a strings.Builder, what was read stays as it
 // is, whatever is added.
 type run struct {
 	text strings.Builder
-	ends [runLength]uint32 // where each piece ends in text; a text is far below 4 GiB
+	ends []uint32 // where each piece ends in text; a text is far below 4 GiB
+}
+
+// place returns in which run a piece is, and where there.
+func place(i int) (run, at int) {
+	if i < firstLength {
+		return 0, i
+	}
+	i -= firstLength
+	return 1 + i/nextLength, i % nextLength
 }
 
 // Add appends a piece.
 func (p *Pieces) Add(piece string) {
-	at := p.n % runLength
+	n, at := place(p.n)
 	if at == 0 {
-		p.runs = append(p.runs[:p.n/runLength], newRun(p.runs))
+		p.runs = append(p.runs[:n], newRun(p.runs[:n]))
 	}
-	r := p.runs[p.n/runLength]
-	if end := r.start(at); int(end) != r.text.Len() { // the original of this copy went on
+	r := p.runs[n]
+	if len(r.ends) != at { // the original of this copy went on
 		r = r.until(at)
-		p.runs = append(slices.Clip(p.runs[:p.n/runLength]), r)
+		p.runs = append(slices.Clip(p.runs[:n]), r)
 	}
 	r.text.WriteString(piece)
-	r.ends[at] = uint32(r.text.Len())
+	r.ends = append(r.ends, uint32(r.text.Len()))
 	p.n++
 }
 
 // newRun returns a run to follow these.
 func newRun(before []*run) *run {
-	r, room := &run{}, firstText
+	pieces, text := firstLength, firstText
 	if n := len(before); n > 0 {
-		room = before[n-1].text.Len()
+		last := before[n-1]
+		pieces, text = nextLength, min(last.text.Len()*nextLength/len(last.ends), mostText)
 	}
-	r.text.Grow(room)
+	r := &run{ends: make([]uint32, 0, pieces)}
+	r.text.Grow(text)
 	return r
 }
 
@@ -66,7 +80,7 @@ func (r *run) start(at int) uint32 {
 
 // until returns a run of its own of the pieces before one.
 func (r *run) until(at int) *run {
-	own := &run{ends: r.ends}
+	own := &run{ends: slices.Clone(r.ends[:at])}
 	own.text.WriteString(r.text.String()[:r.start(at)])
 	return own
 }
@@ -76,7 +90,8 @@ func (p *Pieces) Len() int { return p.n }
 
 // At returns the i-th piece, from 0 on.
 func (p *Pieces) At(i int) string {
-	r, at := p.runs[i/runLength], i%runLength
+	n, at := place(i)
+	r := p.runs[n]
 	return r.text.String()[r.start(at):r.ends[at]]
 }
 

@@ -42,18 +42,26 @@ type reducer struct {
 // help it.
 type sheet struct{ text strings.Builder }
 
-// sheetSize is how much is cut from one sheet, in bytes. A string keeps its sheet in memory.
-const sheetSize = 512
+// How much is cut from one sheet, in bytes: from the first, and from the others. A string
+// keeps its sheet in memory.
+const (
+	firstSheet = 512
+	nextSheet  = 4 * firstSheet
+)
 
 // cut reads a JSON string.
 func (s *sheet) cut(raw []byte) (string, error) {
 	plain, ok := plainString(raw)
-	if !ok || len(plain) > sheetSize/8 {
+	if !ok || len(plain) > firstSheet/8 {
 		return stringOf(raw)
 	}
 	if s.text.Cap()-s.text.Len() < len(plain) {
+		size := firstSheet
+		if s.text.Len() > 0 {
+			size = nextSheet
+		}
 		s.text = strings.Builder{}
-		s.text.Grow(sheetSize)
+		s.text.Grow(size)
 	}
 	from := s.text.Len()
 	s.text.Write(plain)
