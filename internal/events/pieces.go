@@ -51,7 +51,7 @@ func (p *Pieces) Add(piece string) {
 	r := p.runs[n]
 	if len(r.ends) != at { // the original of this copy went on
 		r = r.until(at)
-		p.runs = append(slices.Clip(p.runs[:n]), r)
+		p.runs[n] = r
 	}
 	r.text.WriteString(piece)
 	r.ends = append(r.ends, uint32(r.text.Len()))
