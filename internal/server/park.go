@@ -11,13 +11,14 @@ import (
 	"time"
 )
 
-// A connection costs net/http 14 KB and two goroutines for as long as its handler runs. A
+// A connection costs net/http 14 KB and two goroutines for as long as its handler runs, and
+// an allocation for each larger chunk, with which the collector is helped while it runs. A
 // stream that is open for longer than parkAfter does without: its connection is taken from
 // net/http, the events are written to it in the chunks that the header has promised, and
 // when the stream is over net/http gets the connection back for the client's next request
 // (decision D155). It needs a connection without TLS, by HTTP/1.1, on our own http.Server:
 // nobody has put anything between then.
-const parkAfter = time.Second
+const parkAfter = 250 * time.Millisecond
 
 // errLong is a stream that is open for long enough to be parked.
 var errLong = errors.New("the stream is open for long")

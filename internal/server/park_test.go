@@ -260,6 +260,31 @@ func TestPark_StreamIsTheSame(t *testing.T) {
 	}
 }
 
+// nowhere is a connection that takes everything.
+type nowhere struct{ net.Conn }
+
+func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
+
+// A stream that is parked allocates nothing for what it writes, of whatever length: net/http
+// does for each chunk of 256 bytes and more.
+func TestPark_ChunksAllocateNothing(t *testing.T) {
+	c := &chunks{Conn: nowhere{}}
+	for _, length := range []int{1, 255, 256, 4096} {
+		b := bytes.Repeat([]byte{'x'}, length)
+		// Under the race detector pools forget now and then, which is less than once each time.
+		if got := testing.AllocsPerRun(1000, func() {
+			if _, err := c.Write(b); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.FlushError(); err != nil {
+				t.Fatal(err)
+			}
+		}); got > 0 {
+			t.Errorf("a chunk of %d bytes makes %.0f allocations, want none", length, got)
+		}
+	}
+}
+
 // The connection that comes back is the same one, for the client too.
 func TestPark_ConnectionIsUsedAgain(t *testing.T) {
 	s := newSlowly(t)
