@@ -127,11 +127,11 @@ func TestLog_TextIsGatheredWhereManyTurnsRun(t *testing.T) {
 		after time.Duration // from the second event on until it is there
 	}{
 		"few turns":         {1, event, time.Millisecond, 0},
-		"some turns":        {250, event, time.Millisecond, 15 * time.Millisecond},
-		"many turns":        {500, event, time.Millisecond, 30 * time.Millisecond},
-		"very many turns":   {2000, event, time.Millisecond, 30 * time.Millisecond},
-		"later text":        {500, event, 20 * time.Millisecond, 30 * time.Millisecond},
-		"text after a rest": {500, event, 30 * time.Millisecond, 0},
+		"some turns":        {150, event, time.Millisecond, 9 * time.Millisecond},
+		"many turns":        {500, event, time.Millisecond, 10 * time.Millisecond},
+		"very many turns":   {2000, event, time.Millisecond, 10 * time.Millisecond},
+		"later text":        {500, event, 6 * time.Millisecond, 10 * time.Millisecond},
+		"text after a rest": {500, event, 10 * time.Millisecond, 0},
 		"no text": {500, func(sequence int64) agent.Event {
 			e := other
 			e.Sequence = sequence
@@ -183,7 +183,7 @@ func TestLog_SteadyTextIsGatheredAsItComes(t *testing.T) {
 	for _, c := range []struct {
 		pace time.Duration
 		of   int // so many pieces are told of together
-	}{{5 * time.Millisecond, 6}, {10 * time.Millisecond, 3}, {20 * time.Millisecond, 2}, {25 * time.Millisecond, 2}, {30 * time.Millisecond, 1}, {50 * time.Millisecond, 1}} {
+	}{{2 * time.Millisecond, 5}, {4 * time.Millisecond, 3}, {5 * time.Millisecond, 2}, {8 * time.Millisecond, 2}, {10 * time.Millisecond, 1}, {20 * time.Millisecond, 1}} {
 		t.Run(c.pace.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				hub := events.NewHub()

@@ -21,7 +21,7 @@ const linger = 100 * time.Millisecond
 const (
 	tellings    = 16_667
 	leastGather = 5 * time.Millisecond
-	mostGather  = 30 * time.Millisecond
+	mostGather  = 10 * time.Millisecond
 )
 
 // Hub finds the Log of a turn that is running in this process, or has run a moment ago.
