@@ -174,6 +174,34 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// More streams than files end with an error before anything is started, not with a
+// server that cannot reach its model.
+func TestStreams_NeedFiles(t *testing.T) {
+	files, ok := filesAllowed()
+	if !ok || files < 1000 || files > 1<<31 {
+		t.Skipf("%d files are allowed here, known: %t", files, ok)
+	}
+	s := streams{name: "r", n: int(files/2) + 1, servers: []server{direct()}}
+	_, err := s.run(t.Context(), nil)
+	if want := fmt.Sprintf("at most %d streams", files/2-100); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
+
+// Streams are all open at once, however many they are: the last begins before the first
+// ends.
+func TestParse_StreamsAreOpenTogether(t *testing.T) {
+	for name, want := range map[string]time.Duration{"r10": 48 * time.Second, "r1000": 48 * time.Second, "r9500": 252 * time.Second} {
+		s, err := parse(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.takes(0); got != want {
+			t.Errorf("%s takes %s, want %s", name, got, want)
+		}
+	}
+}
+
 // The default run is one that people wait for.
 func TestStandard_TakesLessThanThreeMinutes(t *testing.T) {
 	var sum time.Duration

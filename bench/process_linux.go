@@ -80,3 +80,13 @@ func machineTime() (busy time.Duration, ok bool) {
 	}
 	return busy, true
 }
+
+// filesAllowed returns how many files a process may have open. Programs in Go take as
+// many as they may, whatever they are started with.
+func filesAllowed() (n uint64, ok bool) {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return 0, false
+	}
+	return limit.Max, true
+}

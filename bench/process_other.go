@@ -16,3 +16,6 @@ func usageOf(int) (u usage, ok bool) { return usage{}, false }
 
 // machineTime needs /proc.
 func machineTime() (busy time.Duration, ok bool) { return 0, false }
+
+// filesAllowed is known on Linux only.
+func filesAllowed() (n uint64, ok bool) { return 0, false }

@@ -49,7 +49,9 @@ func parse(name string) (scenario, error) {
 		l := loop{name: name, clients: n, tool: true, servers: []server{single(), group(), replaying()}}
 		return scenario{name, l.takes, l.run}, nil
 	case "r":
-		s := streams{name: name, n: n, ramp: 4 * time.Second, tokens: 50, gap: 200 * time.Millisecond, servers: waiting}
+		// A thousand in 4 s; more of them take longer to begin, and go on until all have.
+		ramp := max(4*time.Second, time.Duration(n)*4*time.Millisecond)
+		s := streams{name: name, n: n, ramp: ramp, tokens: 50, gap: (ramp + 6*time.Second) / 50, servers: waiting}
 		return scenario{name, fixed(s.takes()), s.run}, nil
 	default:
 		s := streams{name: name, n: n, ramp: 4 * time.Second, tokens: 250, gap: 20 * time.Millisecond, servers: waiting}

@@ -87,10 +87,11 @@ func (s *subject) usage() usage {
 // maxWords bounds what is shown of a server's log.
 const maxWords = 2 << 10
 
-// blame says which server an error comes from, with its last words.
+// blame says which server an error comes from, behind that server's last words, which are
+// many: the error is what is looked for at the end.
 func (s *subject) blame(err error) error {
 	words, _ := os.ReadFile(s.process.log)
-	return fmt.Errorf("%s: %w\n%s", s.name, err, words[max(0, len(words)-maxWords):])
+	return fmt.Errorf("the last words of %s:\n%s\n%s: %w", s.name, words[max(0, len(words)-maxWords):], s.name, err)
 }
 
 // field is a model and the servers that stand in front of it, all running.
